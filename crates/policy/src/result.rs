@@ -1,0 +1,223 @@
+//! What a tool brought back, on its way to the model: protect, redact, fence, in this order alone.
+//!
+//! Each step consumes the value of the one before, and only [`Shown`] can be read. So the bytes in the
+//! model's request, the stream, the conversation and the trace have one origin.
+
+use fence::{ModelText, RuntimeWords, Source};
+use secrets::Redactor;
+use vocab::Part;
+
+use crate::Denial;
+
+/// How a call that was reviewed ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The tool ran; this is what it brought back.
+    Ran(RawResult),
+    /// The second review said no.
+    Refused(Denial),
+    /// It never reached the tool: the runtime's own words say why.
+    NotRun(RuntimeWords),
+}
+
+/// In whose voice a result speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// A tool's: data, fenced.
+    Tool,
+    /// A declared skill's: the capsule author's own guidance, unfenced.
+    Skill,
+}
+
+/// A piece of a raw result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawPart {
+    /// Text.
+    Text(String),
+    /// An image, base64.
+    Image {
+        /// Such as `image/png`.
+        media_type: String,
+        /// Base64 of the image file.
+        data: String,
+    },
+}
+
+/// What a process run leaves for the `shell` line of the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShellFacts {
+    /// The program.
+    pub binary: String,
+    /// The command text, or the arguments joined for reading.
+    pub command: String,
+    /// Bytes on stdout and stderr before any cut.
+    pub bytes: u64,
+}
+
+/// What is recorded of a call beside its text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// The process's exit status, where there was a process that exited.
+    pub exit_code: Option<i32>,
+    /// Whether the result shows less than there was.
+    pub truncated: bool,
+    /// Set when a process ran.
+    pub shell: Option<ShellFacts>,
+}
+
+/// A result as the tool made it. Nobody can read it: it can only be protected.
+#[derive(Debug)]
+#[must_use]
+pub struct RawResult {
+    parts: Vec<RawPart>,
+    is_error: bool,
+    voice: Voice,
+    note: Option<RuntimeWords>,
+    facts: Facts,
+}
+
+impl RawResult {
+    /// A tool's success.
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { parts: vec![RawPart::Text(text.into())], is_error: false, voice: Voice::Tool, note: None, facts: Facts::default() }
+    }
+
+    /// A tool's failure: it ran, and this is its error text.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::ok(text) }
+    }
+
+    /// A skill's text.
+    pub fn skill(text: impl Into<String>) -> Self {
+        Self { voice: Voice::Skill, ..Self::ok(text) }
+    }
+
+    /// Adds the runtime's own words, which stand after the closing marker.
+    pub fn with_note(mut self, note: RuntimeWords) -> Self {
+        self.note = Some(note);
+        self
+    }
+
+    /// Adds what is recorded beside the text.
+    pub fn with_facts(mut self, facts: Facts) -> Self {
+        self.facts = facts;
+        self
+    }
+
+    /// Replaces marked values by handles. No producer marks values yet: the envelopes, handles and
+    /// provider adapters plug in here, so every result already passes.
+    pub fn protect(self) -> Protected {
+        Protected(self)
+    }
+}
+
+/// A result in which no marked value stands in clear.
+#[derive(Debug)]
+#[must_use]
+pub struct Protected(RawResult);
+
+impl Protected {
+    /// Replaces every value that the session knows to be secret.
+    pub fn redact(self, redactor: &Redactor) -> Clean {
+        let mut raw = self.0;
+        for part in &mut raw.parts {
+            if let RawPart::Text(text) = part {
+                if !redactor.is_clean(text) {
+                    *text = redactor.redact(text).into_string();
+                }
+            }
+        }
+        if let Some(shell) = &mut raw.facts.shell {
+            shell.command = redactor.redact(&shell.command).into_string();
+        }
+        Clean(raw)
+    }
+}
+
+/// A result that holds no known secret.
+#[derive(Debug)]
+#[must_use]
+pub struct Clean(RawResult);
+
+impl Clean {
+    /// Puts it inside a fence of this source, or leaves a skill's text as it is.
+    pub fn fence(self, source: &Source) -> Shown {
+        let raw = self.0;
+        let parts = match raw.voice {
+            Voice::Tool => fenced(source, raw.parts, raw.note.as_ref()),
+            Voice::Skill => raw.parts.into_iter().map(unfenced).collect(),
+        };
+        Shown { parts, is_error: raw.is_error, facts: raw.facts }
+    }
+}
+
+fn unfenced(part: RawPart) -> Part {
+    match part {
+        RawPart::Text(text) => Part::Text(ModelText::unfenced(fence::Unfenced::Skill, text)),
+        RawPart::Image { media_type, data } => Part::Image { media_type, data },
+    }
+}
+
+/// One block, however many parts there are: all text in front, then the images, then the closer.
+fn fenced(source: &Source, parts: Vec<RawPart>, note: Option<&RuntimeWords>) -> Vec<Part> {
+    let mut text = String::new();
+    let mut images = Vec::new();
+    for part in parts {
+        match part {
+            RawPart::Text(piece) if text.is_empty() => text = piece,
+            RawPart::Text(piece) => {
+                text.push('\n');
+                text.push_str(&piece);
+            }
+            RawPart::Image { media_type, data } => images.push(Part::Image { media_type, data }),
+        }
+    }
+    if images.is_empty() {
+        let whole = match note {
+            Some(note) => ModelText::fenced_with_note(source, &text, note),
+            None => ModelText::fenced(source, &text),
+        };
+        return vec![Part::Text(whole)];
+    }
+    let (opener, closer) = ModelText::fenced_around(source, &text);
+    let mut shown = vec![Part::Text(opener)];
+    shown.append(&mut images);
+    shown.push(Part::Text(closer));
+    shown
+}
+
+/// A result as the model, the stream and the records get it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// What the model reads.
+    pub parts: Vec<Part>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// What is recorded beside the text.
+    pub facts: Facts,
+}
+
+impl Shown {
+    /// The runtime's own words about a call that never ran.
+    #[must_use]
+    pub fn runtime(words: RuntimeWords, redactor: &Redactor) -> Self {
+        let words = if redactor.is_clean(words.as_str()) {
+            words
+        } else {
+            RuntimeWords::new("").echo(redactor.redact(words.as_str()).as_str())
+        };
+        Self { parts: vec![Part::Text(ModelText::runtime(words))], is_error: true, facts: Facts::default() }
+    }
+
+    /// All text parts, joined: for a record that keeps text alone.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut whole = String::new();
+        for part in &self.parts {
+            if let Part::Text(text) = part {
+                whole.push_str(text.as_str());
+            }
+        }
+        whole
+    }
+}

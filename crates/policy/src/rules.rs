@@ -1,0 +1,82 @@
+//! What the manifest lets the agent's file tools reach.
+//!
+//! A path is judged in the form it is given in: lexical at the review, real (links resolved) at the
+//! point of effect. Components are compared whole, so `/a/b` never covers `/a/bc`. Hard blocks of the
+//! settings store join here later; each rule can only narrow.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::{Blocker, Operation};
+
+/// The compiled rules of one session.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    root: PathBuf,
+    read_only: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+}
+
+impl Rules {
+    /// Everything below `root` (the workdir or its `scope`, as a real path) and nothing else.
+    #[must_use]
+    pub fn new(root: PathBuf) -> Self {
+        Self { root: lexical(&root), read_only: Vec::new(), hidden: Vec::new() }
+    }
+
+    /// Adds a path below which nothing may be changed. A relative one is taken under the root.
+    #[must_use]
+    pub fn read_only(mut self, path: impl AsRef<Path>) -> Self {
+        self.read_only.push(lexical(&self.root.join(path)));
+        self
+    }
+
+    /// Adds a path that must not even be seen: the runtime's own home.
+    #[must_use]
+    pub fn hidden(mut self, path: impl AsRef<Path>) -> Self {
+        self.hidden.push(lexical(path.as_ref()));
+        self
+    }
+
+    /// The directory under which relative paths are taken.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The first rule that forbids the operation on this absolute path, if one does.
+    pub(crate) fn judge(&self, operation: Operation, path: &Path) -> Option<Blocker> {
+        let path = lexical(path);
+        if !path.starts_with(&self.root) || self.hidden.iter().any(|hidden| path.starts_with(hidden)) {
+            return Some(Blocker::new(
+                "outside_scope",
+                "the path is outside the directory that this capsule's file tools may reach",
+            ));
+        }
+        let changes = matches!(operation, Operation::Write | Operation::Delete);
+        // Deleting a directory would take a protected path below it along.
+        let protects = |rule: &Path| path.starts_with(rule) || (operation == Operation::Delete && rule.starts_with(&path));
+        if changes && self.read_only.iter().any(|rule| protects(rule)) {
+            return Some(Blocker::new(
+                "read_only_path",
+                "the path is read-only for this capsule (`capabilities.filesystem.read_only`)",
+            ));
+        }
+        None
+    }
+}
+
+/// The path without `.`, `..` and `//`, by its text alone. `..` at the root stays at the root.
+#[must_use]
+pub fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::with_capacity(path.as_os_str().len());
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(component),
+        }
+    }
+    plain
+}
