@@ -1,0 +1,246 @@
+//! One file on its way in: read under a bound, checked to be text, kept for the lines errors show.
+//!
+//! Only regular files are read, so that a manifest that is a pipe cannot hang a launch. Credentials
+//! that stand literally in a file are covered before a line is ever shown.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::yaml::Location;
+
+/// Bytes that a manifest, a skill or a context document may have.
+pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
+/// Characters of a source line that an error shows.
+const MAX_SHOWN: usize = 160;
+
+/// The text of a file and the name under which errors speak of it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    pub(crate) fn new(path: PathBuf, text: String) -> Self {
+        Self {
+            inner: Arc::new(Inner { path, text }),
+        }
+    }
+
+    /// The name to show, as the user or the manifest spelled it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.inner.text
+    }
+
+    /// Reads `file` and checks what holds for every file that this crate reads as text.
+    pub(crate) fn read(file: &Path, shown_as: &Path) -> Result<Self, Diagnostic> {
+        let bytes = read_bytes(file).map_err(|fault| {
+            Diagnostic::of_path(Code::Unreadable, shown_as, fault.message())
+                .maybe_hint(fault.hint())
+        })?;
+        Self::from_bytes(shown_as.to_path_buf(), bytes)
+    }
+
+    /// Checks that `bytes` are text without a byte-order mark or a NUL byte.
+    pub(crate) fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Result<Self, Diagnostic> {
+        let refuse = |message: &str, hint: &str| {
+            Err(Diagnostic::of_path(Code::Syntax, &path, message).hint(hint))
+        };
+        if bytes.len() as u64 > MAX_BYTES {
+            return refuse(
+                "the file is larger than 1 MiB",
+                "a manifest names files, it does not hold them",
+            );
+        }
+        match bytes.as_slice() {
+            [0xEF, 0xBB, 0xBF, ..] => {
+                return refuse(
+                    "the file begins with a byte-order mark",
+                    "save it as UTF-8 without a BOM",
+                );
+            }
+            [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..] => {
+                return refuse("the file is UTF-16", "save it as UTF-8 without a BOM");
+            }
+            _ => {}
+        }
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let bytes = error.into_bytes();
+                let before = bytes.get(..valid).unwrap_or_default();
+                let text = String::from_utf8_lossy(before).into_owned();
+                let at = location_at(&text, text.len());
+                let source = Self::new(path, text);
+                return Err(
+                    Diagnostic::at(Code::Syntax, &source, at, "a byte that is not UTF-8")
+                        .hint("save the file as UTF-8"),
+                );
+            }
+        };
+        if let Some(offset) = text.find('\0') {
+            let at = location_at(&text, offset);
+            let source = Self::new(path, text);
+            return Err(Diagnostic::at(Code::Syntax, &source, at, "a NUL character")
+                .hint("the file is damaged or not a text file"));
+        }
+        Ok(Self::new(path, text))
+    }
+
+    /// The line that holds `at`, ready to be shown: no control characters, no credential.
+    pub(crate) fn excerpt(&self, at: Location) -> Option<String> {
+        let index = usize::try_from(at.line).ok()?.checked_sub(1)?;
+        let line = self.text().split('\n').nth(index)?;
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let mut shown: String = line
+            .chars()
+            .take(MAX_SHOWN)
+            .map(|c| match c {
+                '\t' => ' ',
+                c if c.is_control() => '\u{FFFD}',
+                c => c,
+            })
+            .collect();
+        if line.chars().nth(MAX_SHOWN).is_some() {
+            shown.push('…');
+        }
+        Some(cover_key(&shown))
+    }
+}
+
+/// Line and column of a byte offset of `text`.
+pub(crate) fn location_at(text: &str, offset: usize) -> Location {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .count()
+        + 1;
+    Location {
+        line: u32::try_from(line).unwrap_or(u32::MAX),
+        column: u32::try_from(column).unwrap_or(u32::MAX),
+        length: 1,
+    }
+}
+
+/// Puts stars over a literal that follows `api_key:`; a `${NAME}` stays, the width stays.
+fn cover_key(line: &str) -> String {
+    const KEY: &str = "api_key";
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once(KEY) {
+        out.push_str(before);
+        out.push_str(KEY);
+        let value_at = after
+            .find(|c: char| !matches!(c, ' ' | ':' | '"' | '\''))
+            .unwrap_or(after.len());
+        let (lead, value) = after.split_at_checked(value_at).unwrap_or((after, ""));
+        out.push_str(lead);
+        let end = value.find([',', '}']).unwrap_or(value.len());
+        if value.starts_with("${") {
+            rest = value;
+            continue;
+        }
+        let (secret, tail) = value.split_at_checked(end).unwrap_or((value, ""));
+        out.extend(secret.chars().map(|_| '*'));
+        rest = tail;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Why a file could not be read.
+#[derive(Debug)]
+pub(crate) enum ReadFault {
+    Missing,
+    Directory,
+    Special,
+    TooLarge,
+    Io(std::io::Error),
+}
+
+impl ReadFault {
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Missing => "no such file".to_owned(),
+            Self::Directory => "is a directory, not a file".to_owned(),
+            Self::Special => "is not a regular file".to_owned(),
+            Self::TooLarge => "the file is larger than 1 MiB".to_owned(),
+            Self::Io(error) if error.kind() == ErrorKind::PermissionDenied => {
+                "the file may not be read by this user".to_owned()
+            }
+            Self::Io(error) => format!("the file could not be read: {error}"),
+        }
+    }
+
+    pub(crate) const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Special => Some("pipes, sockets and devices are not read"),
+            Self::Missing | Self::Directory | Self::TooLarge | Self::Io(_) => None,
+        }
+    }
+}
+
+/// The bytes of a regular file of at most [`MAX_BYTES`].
+pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, ReadFault> {
+    let of = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ReadFault::Missing,
+        _ => ReadFault::Io(error),
+    };
+    let kind = std::fs::metadata(file).map_err(of)?;
+    if kind.is_dir() {
+        return Err(ReadFault::Directory);
+    }
+    if !kind.is_file() {
+        return Err(ReadFault::Special);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(kind.len().min(MAX_BYTES)).unwrap_or(0) + 1);
+    File::open(file)
+        .and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(of)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(ReadFault::TooLarge);
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cover_key;
+
+    #[test]
+    fn a_literal_key_is_covered_and_a_reference_is_not() {
+        for (line, shown) in [
+            ("api_key: sk-1", "api_key: ****"),
+            (
+                "gateway: { api_key: \"sk-1\", keyles: true }",
+                "gateway: { api_key: \"*****, keyles: true }",
+            ),
+            ("api_key: ${KEY}", "api_key: ${KEY}"),
+            (
+                "a: { api_key: ${K}, b: { api_key: x } }",
+                "a: { api_key: ${K}, b: { api_key: ** } }",
+            ),
+            ("api_key", "api_key"),
+            ("model: sk-1", "model: sk-1"),
+        ] {
+            assert_eq!(cover_key(line), shown);
+        }
+    }
+}
