@@ -25,6 +25,12 @@ impl From<&'static str> for Step {
     }
 }
 
+impl From<String> for Step {
+    fn from(key: String) -> Self {
+        Self::Key(Cow::Owned(key))
+    }
+}
+
 impl From<usize> for Step {
     fn from(index: usize) -> Self {
         Self::Index(index)
@@ -58,10 +64,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            hint: None,
-        }
+        Self { message: message.into(), hint: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -122,13 +125,7 @@ pub(crate) struct Entries<'n> {
 
 impl<'a> Context<'a> {
     pub(crate) fn new(source: &'a Source, dir: &'a Path, home: Option<&'a Path>) -> Self {
-        Self {
-            source,
-            dir,
-            home,
-            path: Vec::new(),
-            found: Vec::new(),
-        }
+        Self { source, dir, home, path: Vec::new(), found: Vec::new() }
     }
 
     fn diagnostic(&self, at: Location, message: String) -> Diagnostic {
@@ -138,16 +135,9 @@ impl<'a> Context<'a> {
     /// Reports a wrong type. A credential is not echoed.
     fn expected<T>(&mut self, what: &str, node: &Node, hint: Option<String>) -> Option<T> {
         let secret = matches!(self.path.last(), Some(Step::Key(key)) if key == "api_key");
-        let found = if secret {
-            "something else".to_owned()
-        } else {
-            node.describe()
-        };
+        let found = if secret { "something else".to_owned() } else { node.describe() };
         let name = self.name();
-        let mut diagnostic = self.diagnostic(
-            node.location,
-            format!("{name} must be {what}, found {found}"),
-        );
+        let mut diagnostic = self.diagnostic(node.location, format!("{name} must be {what}, found {found}"));
         diagnostic.hint = hint;
         self.found.push(diagnostic);
         None
@@ -155,17 +145,12 @@ impl<'a> Context<'a> {
 
     /// How a message calls the current field.
     fn name(&self) -> String {
-        if self.path.is_empty() {
-            "the file".to_owned()
-        } else {
-            format!("`{}`", show_path(&self.path))
-        }
+        if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", show_path(&self.path)) }
     }
 
     pub(crate) fn missing(&mut self, at: Location) {
         let name = self.name();
-        self.found
-            .push(self.diagnostic(at, format!("{name} is missing")));
+        self.found.push(self.diagnostic(at, format!("{name} is missing")));
     }
 
     /// Reports a value that broke its type's own rule.
@@ -188,10 +173,8 @@ impl<'a> Context<'a> {
             }
             let owner = self.name();
             let message = format!("{owner} has no key `{}`", shown(&entry.key));
-            self.path.push(Step::Key(Cow::Owned(entry.key.clone())));
-            let accepted = self
-                .diagnostic(entry.location, message)
-                .accepted(known.iter().copied());
+            self.path.push(entry.key.clone().into());
+            let accepted = self.diagnostic(entry.location, message).accepted(known.iter().copied());
             let mut diagnostic = accepted.suggest(&entry.key);
             if diagnostic.suggestion.is_some() {
                 diagnostic.accepted.clear();
@@ -199,10 +182,7 @@ impl<'a> Context<'a> {
             self.found.push(diagnostic);
             self.path.pop();
         }
-        Some(Entries {
-            entries,
-            at: node.location,
-        })
+        Some(Entries { entries, at: node.location })
     }
 
     /// The value of one key, or what stands for it when it is absent.
@@ -216,29 +196,20 @@ impl<'a> Context<'a> {
         self.path.push(key.into());
         let value = match entries.entries.iter().find(|entry| entry.key == key) {
             None => absent(self, entries.at),
-            Some(entry) => T::decode(&entry.value, self)
-                .and_then(|value| self.in_range(value, range, entry.value.location)),
+            Some(entry) => {
+                T::decode(&entry.value, self).and_then(|value| self.in_range(value, range, entry.value.location))
+            }
         };
         self.path.pop();
         value
     }
 
-    fn in_range<T: Value>(
-        &mut self,
-        value: T,
-        range: Option<(u64, u64)>,
-        at: Location,
-    ) -> Option<T> {
+    fn in_range<T: Value>(&mut self, value: T, range: Option<(u64, u64)>, at: Location) -> Option<T> {
         match (value.number(), range) {
             (Some(number), Some((low, high))) if number < low || number > high => {
                 let name = self.name();
-                let bound = if high == u64::MAX {
-                    format!("at least {low}")
-                } else {
-                    format!("from {low} to {high}")
-                };
-                self.found
-                    .push(self.diagnostic(at, format!("{name} must be {bound}, found {number}")));
+                let bound = if high == u64::MAX { format!("at least {low}") } else { format!("from {low} to {high}") };
+                self.found.push(self.diagnostic(at, format!("{name} must be {bound}, found {number}")));
                 None
             }
             _ => Some(value),
@@ -248,18 +219,12 @@ impl<'a> Context<'a> {
     /// A text; numbers and the like must be quoted to be one.
     pub(crate) fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.kind {
-            Kind::Scalar {
-                text,
-                plain: Plain::Text,
-            } if text.contains('\0') => self.fault(node, Fault::new("holds a NUL character")),
-            Kind::Scalar {
-                text,
-                plain: Plain::Text,
-            } => Some(text),
-            Kind::Scalar {
-                text,
-                plain: Plain::Bool(_) | Plain::Integer | Plain::Float,
-            } if !matches!(self.path.last(), Some(Step::Key(key)) if key == "api_key") => {
+            Kind::Scalar { text, plain: Plain::Text } if text.contains('\0') => {
+                self.fault(node, Fault::new("holds a NUL character"))
+            }
+            Kind::Scalar { text, plain: Plain::Text } => Some(text),
+            Kind::Scalar { text, plain: Plain::Bool(_) | Plain::Integer | Plain::Float } if !matches!(self.path.last(), Some(Step::Key(key)) if key == "api_key") =>
+            {
                 let hint = format!("write it in quotes: \"{}\"", shown(text));
                 self.expected("a text", node, Some(hint))
             }
@@ -277,19 +242,14 @@ impl<'a> Context<'a> {
             let name = self.name();
             let message = format!("{name} cannot be {}", node.describe());
             let diagnostic = self.diagnostic(node.location, message);
-            self.found
-                .push(diagnostic.accepted(words.iter().copied()).suggest(text));
+            self.found.push(diagnostic.accepted(words.iter().copied()).suggest(text));
         }
         index
     }
 
     /// A whole number that is not negative.
     pub(crate) fn integer(&mut self, node: &Node) -> Option<u64> {
-        let Kind::Scalar {
-            text,
-            plain: Plain::Integer,
-        } = &node.kind
-        else {
+        let Kind::Scalar { text, plain: Plain::Integer } = &node.kind else {
             return self.expected("a whole number", node, None);
         };
         if text.len() > 1 && text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()) {
@@ -302,11 +262,7 @@ impl<'a> Context<'a> {
             _ => text.parse().ok(),
         };
         if value.is_none() {
-            return self.expected(
-                &format!("a whole number from 0 to {}", u64::MAX),
-                node,
-                None,
-            );
+            return self.expected(&format!("a whole number from 0 to {}", u64::MAX), node, None);
         }
         value
     }
@@ -350,10 +306,7 @@ impl Value for String {
 impl Value for bool {
     fn decode(node: &Node, cx: &mut Context<'_>) -> Option<Self> {
         match node.kind {
-            Kind::Scalar {
-                plain: Plain::Bool(value),
-                ..
-            } => Some(value),
+            Kind::Scalar { plain: Plain::Bool(value), .. } => Some(value),
             _ => cx.expected("true or false", node, None),
         }
     }
@@ -450,7 +403,7 @@ impl<T: Value> Value for BTreeMap<String, T> {
         };
         let mut values = Some(Self::new());
         for entry in entries {
-            cx.path.push(Step::Key(Cow::Owned(entry.key.clone())));
+            cx.path.push(entry.key.clone().into());
             match (T::decode(&entry.value, cx), &mut values) {
                 (Some(value), Some(values)) => {
                     values.insert(entry.key.clone(), value);
@@ -505,27 +458,14 @@ impl Value for serde_json::Map<String, serde_json::Value> {
 fn json(node: &Node, cx: &mut Context<'_>) -> Option<serde_json::Value> {
     use serde_json::Value as Json;
     Some(match &node.kind {
-        Kind::Scalar {
-            plain: Plain::Null, ..
-        } => Json::Null,
-        Kind::Scalar {
-            plain: Plain::Bool(value),
-            ..
-        } => Json::Bool(*value),
-        Kind::Scalar {
-            plain: Plain::Text, ..
-        } => Json::String(cx.text(node)?.to_owned()),
-        Kind::Scalar {
-            text,
-            plain: Plain::Integer,
-        } => match text.parse::<i64>() {
+        Kind::Scalar { plain: Plain::Null, .. } => Json::Null,
+        Kind::Scalar { plain: Plain::Bool(value), .. } => Json::Bool(*value),
+        Kind::Scalar { plain: Plain::Text, .. } => Json::String(cx.text(node)?.to_owned()),
+        Kind::Scalar { text, plain: Plain::Integer } => match text.parse::<i64>() {
             Ok(negative) if negative < 0 => negative.into(),
             _ => cx.integer(node)?.into(),
         },
-        Kind::Scalar {
-            text,
-            plain: Plain::Float,
-        } => match text.parse().ok().and_then(serde_json::Number::from_f64) {
+        Kind::Scalar { text, plain: Plain::Float } => match text.parse().ok().and_then(serde_json::Number::from_f64) {
             Some(number) => Json::Number(number),
             None => return cx.expected("a finite number", node, None),
         },
@@ -542,7 +482,7 @@ fn json(node: &Node, cx: &mut Context<'_>) -> Option<serde_json::Value> {
         Kind::Mapping(entries) => {
             let mut object = serde_json::Map::with_capacity(entries.len());
             for entry in entries {
-                cx.path.push(Step::Key(Cow::Owned(entry.key.clone())));
+                cx.path.push(entry.key.clone().into());
                 let value = json(&entry.value, cx);
                 cx.path.pop();
                 object.insert(entry.key.clone(), value?);
@@ -579,10 +519,7 @@ impl Value for FilePath {
             },
             Some(_) => {
                 let fault = Fault::new("begins with `~` and a user's name");
-                return cx.fault(
-                    node,
-                    fault.hint("only `~/…` is expanded; write `./~…` for a file of that name"),
-                );
+                return cx.fault(node, fault.hint("only `~/…` is expanded; write `./~…` for a file of that name"));
             }
             None => cx.dir.join(text.strip_prefix("./").unwrap_or(text)),
         };
@@ -594,3 +531,10 @@ impl Value for FilePath {
         crate::schema::Shape::Path
     }
 }
+
+/// A path of steps: `at!["artifacts", index, "source"]`.
+macro_rules! at {
+    ($($step:expr),* $(,)?) => { &[$($crate::decode::Step::from($step)),*] };
+}
+
+pub(crate) use at;

@@ -108,10 +108,7 @@ impl Code {
     /// The code as it is printed, such as `E-MAN-003`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        CODES
-            .iter()
-            .find(|(code, _)| *code == self)
-            .map_or("E-MAN-003", |(_, info)| info.code)
+        CODES.iter().find(|(code, _)| *code == self).map_or("E-MAN-003", |(_, info)| info.code)
     }
 
     /// Whether this is a warning: the manifest is accepted.
@@ -173,12 +170,7 @@ impl Diagnostic {
         Self::of_path(code, source.path(), message)
     }
 
-    pub(crate) fn at(
-        code: Code,
-        source: &Source,
-        at: Location,
-        message: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn at(code: Code, source: &Source, at: Location, message: impl Into<String>) -> Self {
         Self {
             line: Some(at.line),
             column: Some(at.column),
@@ -190,12 +182,7 @@ impl Diagnostic {
 
     pub(crate) fn field(mut self, field: String) -> Self {
         // A credential on a line of its own would not be recognised by its key.
-        if field.ends_with("api_key")
-            && self
-                .excerpt
-                .as_ref()
-                .is_some_and(|line| !line.contains("api_key"))
-        {
+        if field.ends_with("api_key") && self.excerpt.as_ref().is_some_and(|line| !line.contains("api_key")) {
             self.excerpt = None;
         }
         self.field = field;
@@ -242,11 +229,7 @@ impl Diagnostic {
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = String::new();
-        let kind = if self.code.is_warning() {
-            "warning"
-        } else {
-            "error"
-        };
+        let kind = if self.code.is_warning() { "warning" } else { "error" };
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{kind}[{}]: {}", self.code, self.message);
         let number = self.line.map(|line| line.to_string()).unwrap_or_default();
@@ -304,11 +287,7 @@ impl std::fmt::Display for Diagnostic {
         if let (Some(line), Some(column)) = (self.line, self.column) {
             write!(f, ":{line}:{column}")?;
         }
-        let kind = if self.code.is_warning() {
-            "warning"
-        } else {
-            "error"
-        };
+        let kind = if self.code.is_warning() { "warning" } else { "error" };
         write!(f, ": {kind}[{}]: {}", self.code, self.message)
     }
 }
@@ -334,9 +313,7 @@ impl Rejected {
     /// The code of the first finding.
     #[must_use]
     pub fn code(&self) -> &'static str {
-        self.diagnostics
-            .first()
-            .map_or("E-MAN-003", |first| first.code.as_str())
+        self.diagnostics.first().map_or("E-MAN-003", |first| first.code.as_str())
     }
 
     /// What to do about the first finding.
@@ -348,11 +325,7 @@ impl Rejected {
     /// Every finding in several lines, an empty line between two.
     #[must_use]
     pub fn render(&self) -> String {
-        self.diagnostics
-            .iter()
-            .map(Diagnostic::render)
-            .collect::<Vec<_>>()
-            .join("\n")
+        self.diagnostics.iter().map(Diagnostic::render).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -388,10 +361,7 @@ pub(crate) const fn is_bidi(c: char) -> bool {
 }
 
 fn shown_path(path: &Path) -> String {
-    path.to_string_lossy()
-        .chars()
-        .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
-        .collect()
+    path.to_string_lossy().chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 
 /// The word of `known` that `given` was probably meant to be.
@@ -402,12 +372,7 @@ pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> 
     }
     let folded = given.to_lowercase().replace('-', "_");
     known
-        .map(|word| {
-            (
-                strsim::damerau_levenshtein(&folded, &word.to_lowercase().replace('-', "_")),
-                word,
-            )
-        })
+        .map(|word| (strsim::damerau_levenshtein(&folded, &word.to_lowercase().replace('-', "_")), word))
         .filter(|(distance, word)| *distance <= (word.chars().count() / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word.to_owned())

@@ -30,9 +30,7 @@ struct Inner {
 
 impl Source {
     pub(crate) fn new(path: PathBuf, text: String) -> Self {
-        Self {
-            inner: Arc::new(Inner { path, text }),
-        }
+        Self { inner: Arc::new(Inner { path, text }) }
     }
 
     /// The name to show, as the user or the manifest spelled it.
@@ -47,29 +45,20 @@ impl Source {
     /// Reads `file` and checks what holds for every file that this crate reads as text.
     pub(crate) fn read(file: &Path, shown_as: &Path) -> Result<Self, Diagnostic> {
         let bytes = read_bytes(file).map_err(|fault| {
-            Diagnostic::of_path(Code::Unreadable, shown_as, fault.message())
-                .maybe_hint(fault.hint())
+            Diagnostic::of_path(Code::Unreadable, shown_as, fault.message()).maybe_hint(fault.hint())
         })?;
         Self::from_bytes(shown_as.to_path_buf(), bytes)
     }
 
     /// Checks that `bytes` are text without a byte-order mark or a NUL byte.
     pub(crate) fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Result<Self, Diagnostic> {
-        let refuse = |message: &str, hint: &str| {
-            Err(Diagnostic::of_path(Code::Syntax, &path, message).hint(hint))
-        };
+        let refuse = |message: &str, hint: &str| Err(Diagnostic::of_path(Code::Syntax, &path, message).hint(hint));
         if bytes.len() as u64 > MAX_BYTES {
-            return refuse(
-                "the file is larger than 1 MiB",
-                "a manifest names files, it does not hold them",
-            );
+            return refuse("the file is larger than 1 MiB", "a manifest names files, it does not hold them");
         }
         match bytes.as_slice() {
             [0xEF, 0xBB, 0xBF, ..] => {
-                return refuse(
-                    "the file begins with a byte-order mark",
-                    "save it as UTF-8 without a BOM",
-                );
+                return refuse("the file begins with a byte-order mark", "save it as UTF-8 without a BOM");
             }
             [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..] => {
                 return refuse("the file is UTF-16", "save it as UTF-8 without a BOM");
@@ -85,10 +74,8 @@ impl Source {
                 let text = String::from_utf8_lossy(before).into_owned();
                 let at = location_at(&text, text.len());
                 let source = Self::new(path, text);
-                return Err(
-                    Diagnostic::at(Code::Syntax, &source, at, "a byte that is not UTF-8")
-                        .hint("save the file as UTF-8"),
-                );
+                return Err(Diagnostic::at(Code::Syntax, &source, at, "a byte that is not UTF-8")
+                    .hint("save the file as UTF-8"));
             }
         };
         if let Some(offset) = text.find('\0') {
@@ -125,13 +112,7 @@ impl Source {
 pub(crate) fn location_at(text: &str, offset: usize) -> Location {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .count()
-        + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     Location {
         line: u32::try_from(line).unwrap_or(u32::MAX),
         column: u32::try_from(column).unwrap_or(u32::MAX),
@@ -147,9 +128,7 @@ fn cover_key(line: &str) -> String {
     while let Some((before, after)) = rest.split_once(KEY) {
         out.push_str(before);
         out.push_str(KEY);
-        let value_at = after
-            .find(|c: char| !matches!(c, ' ' | ':' | '"' | '\''))
-            .unwrap_or(after.len());
+        let value_at = after.find(|c: char| !matches!(c, ' ' | ':' | '"' | '\'')).unwrap_or(after.len());
         let (lead, value) = after.split_at_checked(value_at).unwrap_or((after, ""));
         out.push_str(lead);
         let end = value.find([',', '}']).unwrap_or(value.len());
@@ -211,9 +190,7 @@ pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, ReadFault> {
         return Err(ReadFault::Special);
     }
     let mut bytes = Vec::with_capacity(usize::try_from(kind.len().min(MAX_BYTES)).unwrap_or(0) + 1);
-    File::open(file)
-        .and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(of)?;
+    File::open(file).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(of)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(ReadFault::TooLarge);
     }
@@ -228,15 +205,9 @@ mod tests {
     fn a_literal_key_is_covered_and_a_reference_is_not() {
         for (line, shown) in [
             ("api_key: sk-1", "api_key: ****"),
-            (
-                "gateway: { api_key: \"sk-1\", keyles: true }",
-                "gateway: { api_key: \"*****, keyles: true }",
-            ),
+            ("gateway: { api_key: \"sk-1\", keyles: true }", "gateway: { api_key: \"*****, keyles: true }"),
             ("api_key: ${KEY}", "api_key: ${KEY}"),
-            (
-                "a: { api_key: ${K}, b: { api_key: x } }",
-                "a: { api_key: ${K}, b: { api_key: ** } }",
-            ),
+            ("a: { api_key: ${K}, b: { api_key: x } }", "a: { api_key: ${K}, b: { api_key: ** } }"),
             ("api_key", "api_key"),
             ("model: sk-1", "model: sk-1"),
         ] {

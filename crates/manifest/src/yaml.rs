@@ -26,11 +26,7 @@ pub(crate) struct Location {
 impl Location {
     fn of(span: &Span) -> Self {
         let (start, end) = (&span.start, &span.end);
-        let length = if start.line() == end.line() {
-            end.col().saturating_sub(start.col())
-        } else {
-            1
-        };
+        let length = if start.line() == end.line() { end.col().saturating_sub(start.col()) } else { 1 };
         Self {
             line: u32::try_from(start.line()).unwrap_or(u32::MAX),
             column: u32::try_from(start.col()).map_or(u32::MAX, |column| column.saturating_add(1)),
@@ -78,10 +74,7 @@ pub(crate) struct Entry {
 
 impl Node {
     pub(crate) const fn empty_mapping(location: Location) -> Self {
-        Self {
-            kind: Kind::Mapping(Vec::new()),
-            location,
-        }
+        Self { kind: Kind::Mapping(Vec::new()), location }
     }
 
     /// The value under `key`, when this is a mapping that has it.
@@ -95,17 +88,9 @@ impl Node {
     /// What an error says that it found.
     pub(crate) fn describe(&self) -> String {
         match &self.kind {
-            Kind::Scalar {
-                plain: Plain::Null, ..
-            } => "nothing".to_owned(),
-            Kind::Scalar {
-                text,
-                plain: Plain::Bool(_),
-            } => format!("`{text}`"),
-            Kind::Scalar {
-                text,
-                plain: Plain::Integer | Plain::Float,
-            } => {
+            Kind::Scalar { plain: Plain::Null, .. } => "nothing".to_owned(),
+            Kind::Scalar { text, plain: Plain::Bool(_) } => format!("`{text}`"),
+            Kind::Scalar { text, plain: Plain::Integer | Plain::Float } => {
                 format!("the number `{}`", shown(text))
             }
             Kind::Scalar { text, .. } if text.is_empty() => "an empty text".to_owned(),
@@ -123,13 +108,7 @@ pub(crate) fn parse(source: &Source) -> Result<Node, Vec<Diagnostic>> {
     options.flow_nesting_limit = MAX_DEPTH;
     options.block_nesting_limit = MAX_DEPTH;
     let mut parser = Parser::new_from_str_with_options(source.text(), options);
-    let mut builder = Builder {
-        source,
-        open: Vec::new(),
-        root: None,
-        nodes: 0,
-        found: Vec::new(),
-    };
+    let mut builder = Builder { source, open: Vec::new(), root: None, nodes: 0, found: Vec::new() };
     while let Some(event) = parser.next_event() {
         let taken = match event {
             Ok((event, span)) => builder.take(event, Location::of(&span)),
@@ -142,19 +121,11 @@ pub(crate) fn parse(source: &Source) -> Result<Node, Vec<Diagnostic>> {
     }
     match builder.root {
         _ if !builder.found.is_empty() => Err(builder.found),
-        Some(Node {
-            kind: Kind::Scalar {
-                plain: Plain::Null, ..
-            },
-            ..
-        })
-        | None => {
-            Err(
-                vec![Diagnostic::in_file(Code::Syntax, source, "the file is empty").hint(
+        Some(Node { kind: Kind::Scalar { plain: Plain::Null, .. }, .. }) | None => {
+            Err(vec![Diagnostic::in_file(Code::Syntax, source, "the file is empty").hint(
                 "`mur init` writes a commented starter; the least that runs is `name`, `version`, \
                  `artifacts` and `inference`",
-            )],
-            )
+            )])
         }
         Some(node) => Ok(node),
     }
@@ -177,26 +148,14 @@ fn too_deep(source: &Source, at: Location) -> Diagnostic {
 }
 
 fn no_anchors(source: &Source, at: Location) -> Diagnostic {
-    Diagnostic::at(
-        Code::Syntax,
-        source,
-        at,
-        "anchors and aliases are not accepted",
-    )
-    .hint("write the value out where it is needed; quote a text that begins with `*` or `&`")
+    Diagnostic::at(Code::Syntax, source, at, "anchors and aliases are not accepted")
+        .hint("write the value out where it is needed; quote a text that begins with `*` or `&`")
 }
 
 /// A list or mapping whose end has not come yet.
 enum Open {
-    List {
-        location: Location,
-        items: Vec<Node>,
-    },
-    Mapping {
-        location: Location,
-        entries: Vec<Entry>,
-        key: Option<(String, Location)>,
-    },
+    List { location: Location, items: Vec<Node> },
+    Mapping { location: Location, entries: Vec<Entry>, key: Option<(String, Location)> },
 }
 
 struct Builder<'s> {
@@ -212,51 +171,22 @@ impl Builder<'_> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.admit(anchor, tag.is_some(), at)?;
-                let plain = if style == ScalarStyle::Plain {
-                    resolve(&text)
-                } else {
-                    Plain::Text
-                };
-                self.add(Node {
-                    kind: Kind::Scalar {
-                        text: text.into_owned(),
-                        plain,
-                    },
-                    location: at,
-                })
+                let plain = if style == ScalarStyle::Plain { resolve(&text) } else { Plain::Text };
+                self.add(Node { kind: Kind::Scalar { text: text.into_owned(), plain }, location: at })
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.admit(anchor, tag.is_some(), at)?;
-                self.enter(
-                    Open::List {
-                        location: at,
-                        items: Vec::new(),
-                    },
-                    at,
-                )
+                self.enter(Open::List { location: at, items: Vec::new() }, at)
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.admit(anchor, tag.is_some(), at)?;
-                self.enter(
-                    Open::Mapping {
-                        location: at,
-                        entries: Vec::new(),
-                        key: None,
-                    },
-                    at,
-                )
+                self.enter(Open::Mapping { location: at, entries: Vec::new(), key: None }, at)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open::List { location, items }) => self.add(Node {
-                    kind: Kind::List(items),
-                    location,
-                }),
-                Some(Open::Mapping {
-                    location, entries, ..
-                }) => self.add(Node {
-                    kind: Kind::Mapping(entries),
-                    location,
-                }),
+                Some(Open::List { location, items }) => self.add(Node { kind: Kind::List(items), location }),
+                Some(Open::Mapping { location, entries, .. }) => {
+                    self.add(Node { kind: Kind::Mapping(entries), location })
+                }
                 None => Ok(()),
             },
             Event::DocumentStart(..) if self.root.is_some() => {
@@ -264,9 +194,7 @@ impl Builder<'_> {
                 Err(Diagnostic::at(Code::Syntax, self.source, at, message)
                     .hint("a manifest is one document: remove the `---` and what follows it"))
             }
-            Event::Alias(_) | Event::UnresolvedAlias(_) | Event::Anchor(..) => {
-                Err(no_anchors(self.source, at))
-            }
+            Event::Alias(_) | Event::UnresolvedAlias(_) | Event::Anchor(..) => Err(no_anchors(self.source, at)),
             _ => Ok(()),
         }
     }
@@ -292,8 +220,9 @@ impl Builder<'_> {
     fn enter(&mut self, open: Open, at: Location) -> Result<(), Diagnostic> {
         if let Some(Open::Mapping { key: None, .. }) = self.open.last() {
             let message = "a key must be a text, found a list or a mapping";
-            return Err(Diagnostic::at(Code::Syntax, self.source, at, message)
-                .hint("quote a text that begins with `{` or `[`"));
+            return Err(
+                Diagnostic::at(Code::Syntax, self.source, at, message).hint("quote a text that begins with `{` or `[`")
+            );
         }
         if self.open.len() >= MAX_DEPTH {
             return Err(too_deep(self.source, at));
@@ -308,11 +237,7 @@ impl Builder<'_> {
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Mapping { entries, key, .. }) => match key.take() {
                 Some((name, location)) => {
-                    entries.push(Entry {
-                        key: name,
-                        location,
-                        value: node,
-                    });
+                    entries.push(Entry { key: name, location, value: node });
                 }
                 None => *key = Some(self.source.key(node, entries, &mut self.found)?),
             },
@@ -323,12 +248,7 @@ impl Builder<'_> {
 
 impl Source {
     /// The text of a key; a repeated one is noted and parsing goes on, so that all are found.
-    fn key(
-        &self,
-        node: Node,
-        before: &[Entry],
-        found: &mut Vec<Diagnostic>,
-    ) -> Result<(String, Location), Diagnostic> {
+    fn key(&self, node: Node, before: &[Entry], found: &mut Vec<Diagnostic>) -> Result<(String, Location), Diagnostic> {
         let location = node.location;
         let described = node.describe();
         let Kind::Scalar { text, plain } = node.kind else {
@@ -337,23 +257,18 @@ impl Source {
         };
         if plain == Plain::Text && text == "<<" {
             let message = "merge keys (`<<`) are not accepted";
-            return Err(Diagnostic::at(Code::Syntax, self, location, message)
-                .hint("write the keys out where they are needed"));
+            return Err(
+                Diagnostic::at(Code::Syntax, self, location, message).hint("write the keys out where they are needed")
+            );
         }
         if plain != Plain::Text {
             let message = format!("a key must be a text, found {described}");
-            return Err(Diagnostic::at(Code::Syntax, self, location, message)
-                .hint("write the key in quotes"));
+            return Err(Diagnostic::at(Code::Syntax, self, location, message).hint("write the key in quotes"));
         }
         if let Some(first) = before.iter().find(|entry| entry.key == text) {
-            let message = format!(
-                "the key `{}` stands twice, first on line {}",
-                shown(&text),
-                first.location.line
-            );
+            let message = format!("the key `{}` stands twice, first on line {}", shown(&text), first.location.line);
             found.push(
-                Diagnostic::at(Code::Syntax, self, location, message)
-                    .hint("keep one of the two; nothing is merged"),
+                Diagnostic::at(Code::Syntax, self, location, message).hint("keep one of the two; nothing is merged"),
             );
         }
         Ok((text, location))
@@ -373,24 +288,14 @@ pub(crate) fn resolve(text: &str) -> Plain {
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
         return Plain::Float;
     }
-    let all = |digits: &str, test: fn(&char) -> bool| {
-        !digits.is_empty() && digits.chars().all(|c| test(&c))
-    };
+    let all = |digits: &str, test: fn(&char) -> bool| !digits.is_empty() && digits.chars().all(|c| test(&c));
     if all(unsigned, char::is_ascii_digit)
-        || text
-            .strip_prefix("0x")
-            .is_some_and(|hex| all(hex, char::is_ascii_hexdigit))
-        || text
-            .strip_prefix("0o")
-            .is_some_and(|oct| all(oct, |c| matches!(c, '0'..='7')))
+        || text.strip_prefix("0x").is_some_and(|hex| all(hex, char::is_ascii_hexdigit))
+        || text.strip_prefix("0o").is_some_and(|oct| all(oct, |c| matches!(c, '0'..='7')))
     {
         return Plain::Integer;
     }
-    if is_float(unsigned) {
-        Plain::Float
-    } else {
-        Plain::Text
-    }
+    if is_float(unsigned) { Plain::Float } else { Plain::Text }
 }
 
 /// `(\. [0-9]+ | [0-9]+ (\. [0-9]*)?) ([eE] [-+]? [0-9]+)?`

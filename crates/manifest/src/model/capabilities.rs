@@ -182,11 +182,7 @@ mapping! {
 
 impl ShellGatewayDeclaration {
     pub(crate) fn gateway(&self) -> GatewayDeclaration {
-        GatewayDeclaration {
-            endpoint: self.endpoint.clone(),
-            api_key: self.api_key.clone(),
-            keyless: self.keyless,
-        }
+        GatewayDeclaration { endpoint: self.endpoint.clone(), api_key: self.api_key.clone(), keyless: self.keyless }
     }
 }
 

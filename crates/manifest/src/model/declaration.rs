@@ -8,12 +8,10 @@ use super::FilePath;
 use super::capabilities::{ArtifactCapabilities, Capabilities, UpstreamAuth};
 use super::gateway::GatewayDeclaration;
 use super::inference::ModelLimits;
-use super::settings::{
-    Compaction, Control, Exports, Lifecycle, Listener, Observability, Retry, Trace,
-};
+use super::settings::{Compaction, Control, Exports, Lifecycle, Listener, Observability, Retry, Trace};
 use super::words::{
-    ArtifactName, ArtifactRuntime, CapsuleName, ChoiceName, CommandLine, EnvName, ExecutionMode,
-    HookEvent, Implementation, ModelId, StateEffect, TransportKind, Version,
+    ArtifactName, ArtifactRuntime, CapsuleName, ChoiceName, CommandLine, EnvName, ExecutionMode, HookEvent,
+    Implementation, ModelId, StateEffect, TransportKind, Version,
 };
 use crate::table::mapping;
 
@@ -65,7 +63,7 @@ mapping! {
         /// Limits of models by their id, for drivers; the well-known ones need none.
         pub(crate) models: BTreeMap<String, ModelLimits>;
         /// What it may do, at most what the capsule may.
-        pub(crate) capabilities: Option<ArtifactCapabilities>;
+        pub(crate) capabilities: ArtifactCapabilities;
     }
 }
 

@@ -27,10 +27,7 @@ impl GatewayDeclaration {
             (None, true) => Credential::Keyless,
             (Some(_), true) | (None, false) => return None,
         };
-        Some(Gateway {
-            endpoint: self.endpoint.clone(),
-            credential,
-        })
+        Some(Gateway { endpoint: self.endpoint.clone(), credential })
     }
 }
 
@@ -93,31 +90,20 @@ pub(crate) enum ApiKey {
 impl Value for ApiKey {
     fn decode(node: &Node, cx: &mut Context<'_>) -> Option<Self> {
         let text = cx.text(node)?;
-        if let Some(name) = text
-            .strip_prefix("${")
-            .and_then(|rest| rest.strip_suffix('}'))
-        {
+        if let Some(name) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
             if let Ok(name) = SecretName::parse(name) {
                 return Some(Self::Reference(name));
             }
-            let fault = Fault::new(
-                "refers to a credential whose name is not upper-case letters, digits and `_`",
-            );
+            let fault = Fault::new("refers to a credential whose name is not upper-case letters, digits and `_`");
             return cx.fault(node, fault.hint("for example `${CARD_TOKEN}`"));
         }
         // A literal that holds `${` is a reference with something around it, which nothing expands.
         if text.contains("${") {
             let fault = Fault::new("mixes a reference with other text");
-            return cx.fault(
-                node,
-                fault.hint("write `${NAME}` alone; `upstream_auth` says how it is sent"),
-            );
+            return cx.fault(node, fault.hint("write `${NAME}` alone; `upstream_auth` says how it is sent"));
         }
         if text.is_empty() || !text.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
-            return cx.fault(
-                node,
-                Fault::new("must be visible ASCII characters, and not empty"),
-            );
+            return cx.fault(node, Fault::new("must be visible ASCII characters, and not empty"));
         }
         Some(Self::Literal(Literal(text.to_owned())))
     }

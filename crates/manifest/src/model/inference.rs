@@ -41,10 +41,7 @@ impl Inference {
     /// The driver choices, primary first. Empty with `transport: process`.
     pub fn choices(&self) -> impl Iterator<Item = &Choice> {
         let (primary, alternates) = match &self.engine {
-            Engine::Http {
-                primary,
-                alternates,
-            } => (Some(primary), alternates.as_slice()),
+            Engine::Http { primary, alternates } => (Some(primary), alternates.as_slice()),
             Engine::Process { .. } => (None, [].as_slice()),
         };
         primary.into_iter().chain(alternates)

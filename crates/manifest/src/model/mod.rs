@@ -12,27 +12,23 @@ mod net;
 mod settings;
 mod words;
 
-pub use artifact::{
-    Artifact, ArtifactBody, HookPackage, ModPackage, Program, SkillPackage, ToolPackage,
-};
+pub use artifact::{Artifact, ArtifactBody, HookPackage, ModPackage, Program, SkillPackage, ToolPackage};
 pub use capabilities::{
-    ArtifactCapabilities, ArtifactFilesystem, Capabilities, Env, Filesystem, Network, Peer,
-    PeerFetch, ReadGrant, Resources, Shell, ShellGateway, Spawn, UpstreamAuth,
+    ArtifactCapabilities, ArtifactFilesystem, Capabilities, Env, Filesystem, Network, Peer, PeerFetch, ReadGrant,
+    Resources, Shell, ShellGateway, Spawn, UpstreamAuth,
 };
 pub(crate) use gateway::{ApiKey, GatewayDeclaration};
 pub use gateway::{Credential, Gateway, Literal};
 pub use inference::{Choice, Engine, Inference, ModelLimits};
 pub use net::{Endpoint, Host, NetworkEntry, Scheme};
 pub use settings::{
-    Authentication, Compaction, Control, Exports, Lifecycle, Listener, Observability, PeerFiles,
-    Retry, Share, Trace,
+    Authentication, Compaction, Control, Exports, Lifecycle, Listener, Observability, PeerFiles, Retry, Share, Trace,
 };
 pub use words::{
-    AfterTask, AgentSetting, ArtifactName, ArtifactRuntime, AuthenticationScheme, BuiltinDriver,
-    BuiltinTool, CapsuleName, Capture, ChoiceName, CommandLine, Containment, ControlSetting,
-    ConversationMode, EnvName, EnvPattern, ExecutionMode, HeaderName, HeaderTemplate, HookEvent,
-    Implementation, ModelId, RelativePath, SecretName, ShellName, StateEffect, TaskAcceptance,
-    TransportKind, Version,
+    AfterTask, AgentSetting, ArtifactName, ArtifactRuntime, AuthenticationScheme, BuiltinDriver, BuiltinTool,
+    CapsuleName, Capture, ChoiceName, CommandLine, Containment, ControlSetting, ConversationMode, EnvName, EnvPattern,
+    ExecutionMode, HeaderName, HeaderTemplate, HookEvent, ModelId, RelativePath, SecretName, ShellName, StateEffect,
+    TaskAcceptance, Version,
 };
 
 pub use crate::decode::FilePath;
@@ -74,29 +70,23 @@ impl Manifest {
     /// The artifact of that name.
     #[must_use]
     pub fn artifact(&self, name: &str) -> Option<&Artifact> {
-        self.artifacts
-            .iter()
-            .find(|artifact| artifact.name.as_str() == name)
+        self.artifacts.iter().find(|artifact| artifact.name.as_str() == name)
     }
 
     /// The tool artifacts.
     pub fn tools(&self) -> impl Iterator<Item = (&Artifact, &ToolPackage)> {
-        self.artifacts
-            .iter()
-            .filter_map(|artifact| match &artifact.body {
-                ArtifactBody::Tool(tool) => Some((artifact, tool)),
-                _ => None,
-            })
+        self.artifacts.iter().filter_map(|artifact| match &artifact.body {
+            ArtifactBody::Tool(tool) => Some((artifact, tool)),
+            _ => None,
+        })
     }
 
     /// The skills.
     pub fn skills(&self) -> impl Iterator<Item = (&Artifact, &SkillPackage)> {
-        self.artifacts
-            .iter()
-            .filter_map(|artifact| match &artifact.body {
-                ArtifactBody::Skill(skill) => Some((artifact, skill)),
-                _ => None,
-            })
+        self.artifacts.iter().filter_map(|artifact| match &artifact.body {
+            ArtifactBody::Skill(skill) => Some((artifact, skill)),
+            _ => None,
+        })
     }
 
     /// Whether a built-in tool is granted.

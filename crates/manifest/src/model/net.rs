@@ -126,23 +126,17 @@ impl Endpoint {
             None => (rest, ""),
         };
         if authority.contains('@') {
-            return Err(Fault::new("must not hold a user name or password")
-                .hint("a credential goes into `api_key`"));
+            return Err(Fault::new("must not hold a user name or password").hint("a credential goes into `api_key`"));
         }
         let legal = |c: char| c.is_ascii_graphic() && !"\"<>\\^`{|}?#".contains(c);
         if !path.chars().all(legal) || path.split('/').any(|part| matches!(part, "." | "..")) {
             return refuse("must have a plain path, without `?`, `#`, `.` or `..`");
         }
-        let Some((host, port)) =
-            split_port(authority).and_then(|(host, port)| Some((parse_host(host, false)?, port)))
+        let Some((host, port)) = split_port(authority).and_then(|(host, port)| Some((parse_host(host, false)?, port)))
         else {
             return refuse("must name a host and, if need be, a port");
         };
-        let path = if path.is_empty() {
-            String::new()
-        } else {
-            format!("/{path}")
-        };
+        let path = if path.is_empty() { String::new() } else { format!("/{path}") };
         let shown_port = port.map(|port| format!(":{port}")).unwrap_or_default();
         Ok(Self {
             text: format!("{}://{host}{shown_port}{path}", scheme.as_str()),
@@ -168,9 +162,7 @@ impl Value for Endpoint {
 
     #[cfg(feature = "schema")]
     fn shape() -> crate::schema::Shape {
-        crate::schema::Shape::Text {
-            pattern: Some("^https?://[^/?#@\\s]+(/[^?#\\s]*)?$"),
-        }
+        crate::schema::Shape::Text { pattern: Some("^https?://[^/?#@\\s]+(/[^?#\\s]*)?$") }
     }
 }
 
@@ -196,24 +188,14 @@ impl NetworkEntry {
             None if text.contains("://") => return refuse("must use `http://` or `https://`"),
             None => (None, text),
         };
-        let rest = if scheme.is_some() {
-            rest.strip_suffix('/').unwrap_or(rest)
-        } else {
-            rest
-        };
+        let rest = if scheme.is_some() { rest.strip_suffix('/').unwrap_or(rest) } else { rest };
         if rest.contains('/') {
             return refuse("must name one host, without a path or an address range");
         }
-        let Some((host, port)) =
-            split_port(rest).and_then(|(host, port)| Some((parse_host(host, true)?, port)))
-        else {
+        let Some((host, port)) = split_port(rest).and_then(|(host, port)| Some((parse_host(host, true)?, port))) else {
             return refuse("must name a host and, if need be, a port");
         };
-        Ok(Self {
-            scheme,
-            host,
-            port: port.or(scheme.map(Scheme::default_port)),
-        })
+        Ok(Self { scheme, host, port: port.or(scheme.map(Scheme::default_port)) })
     }
 }
 
@@ -224,11 +206,7 @@ impl std::fmt::Display for NetworkEntry {
         }
         self.host.fmt(f)?;
         match self.port {
-            Some(port)
-                if self
-                    .scheme
-                    .is_none_or(|scheme| scheme.default_port() != port) =>
-            {
+            Some(port) if self.scheme.is_none_or(|scheme| scheme.default_port() != port) => {
                 write!(f, ":{port}")
             }
             _ => Ok(()),
@@ -244,9 +222,7 @@ impl Value for NetworkEntry {
 
     #[cfg(feature = "schema")]
     fn shape() -> crate::schema::Shape {
-        crate::schema::Shape::Text {
-            pattern: Some("^(https?://)?(\\*\\.)?[A-Za-z0-9.:\\[\\]_-]+/?$"),
-        }
+        crate::schema::Shape::Text { pattern: Some("^(https?://)?(\\*\\.)?[A-Za-z0-9.:\\[\\]_-]+/?$") }
     }
 }
 
@@ -272,10 +248,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     if !port.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    port.parse()
-        .ok()
-        .filter(|&port: &u16| port > 0)
-        .map(|port| (host, Some(port)))
+    port.parse().ok().filter(|&port: &u16| port > 0).map(|port| (host, Some(port)))
 }
 
 fn parse_host(text: &str, wildcard: bool) -> Option<Host> {
@@ -303,15 +276,11 @@ fn name(text: &str) -> Option<String> {
             && label.len() <= 63
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     let last = text.rsplit('.').next()?;
     let numeric = last.bytes().all(|b| b.is_ascii_digit())
-        || last
-            .strip_prefix("0x")
-            .is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        || last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
     (text.len() <= 253 && !numeric && text.split('.').all(label)).then_some(text)
 }
 
@@ -327,10 +296,7 @@ mod tests {
             ("localhost:9000", Some("localhost:9000")),
             ("https://api.example.com", Some("https://api.example.com")),
             ("https://api.example.com/", Some("https://api.example.com")),
-            (
-                "https://api.example.com:8443",
-                Some("https://api.example.com:8443"),
-            ),
+            ("https://api.example.com:8443", Some("https://api.example.com:8443")),
             ("http://127.0.0.1:9000", Some("http://127.0.0.1:9000")),
             ("*.example.com", Some("*.example.com")),
             ("[::1]:80", Some("[::1]:80")),
@@ -357,9 +323,7 @@ mod tests {
             ("-a.com", None),
             ("", None),
         ] {
-            let entry = NetworkEntry::parse(text)
-                .ok()
-                .map(|entry| entry.to_string());
+            let entry = NetworkEntry::parse(text).ok().map(|entry| entry.to_string());
             assert_eq!(entry.as_deref(), shown, "{text}");
         }
     }
@@ -367,18 +331,9 @@ mod tests {
     #[test]
     fn endpoints_lose_only_the_slash_at_their_end() {
         for (text, shown) in [
-            (
-                "https://api.anthropic.com",
-                Some("https://api.anthropic.com"),
-            ),
-            (
-                "https://api.anthropic.com/",
-                Some("https://api.anthropic.com"),
-            ),
-            (
-                "HTTP://LocalHost:11434/v1/",
-                Some("http://localhost:11434/v1"),
-            ),
+            ("https://api.anthropic.com", Some("https://api.anthropic.com")),
+            ("https://api.anthropic.com/", Some("https://api.anthropic.com")),
+            ("HTTP://LocalHost:11434/v1/", Some("http://localhost:11434/v1")),
             ("http://[::1]:8080", Some("http://[::1]:8080")),
             ("api.anthropic.com", None),
             ("https://", None),
@@ -389,9 +344,7 @@ mod tests {
             ("https://example.com#f", None),
             ("file:///etc/passwd", None),
         ] {
-            let endpoint = Endpoint::parse(text)
-                .ok()
-                .map(|endpoint| endpoint.to_string());
+            let endpoint = Endpoint::parse(text).ok().map(|endpoint| endpoint.to_string());
             assert_eq!(endpoint.as_deref(), shown, "{text}");
         }
     }

@@ -2,8 +2,8 @@
 
 use super::Endpoint;
 use super::words::{
-    AfterTask, AgentSetting, AuthenticationScheme, Capture, ControlSetting, ConversationMode,
-    RelativePath, SecretName, TaskAcceptance,
+    AfterTask, AgentSetting, AuthenticationScheme, Capture, ControlSetting, ConversationMode, RelativePath, SecretName,
+    TaskAcceptance,
 };
 use crate::decode::{Context, Fault, Value};
 use crate::table::mapping;
@@ -46,19 +46,13 @@ impl Share {
 impl Value for Share {
     fn decode(node: &Node, cx: &mut Context<'_>) -> Option<Self> {
         let number = match &node.kind {
-            Kind::Scalar {
-                text,
-                plain: Plain::Integer | Plain::Float,
-            } => text.parse::<f64>().ok(),
+            Kind::Scalar { text, plain: Plain::Integer | Plain::Float } => text.parse::<f64>().ok(),
             _ => None,
         };
         match number {
             Some(number) if number > 0.0 && number <= 1.0 => Some(Self(number)),
             _ => {
-                let message = format!(
-                    "must be a number above 0 and at most 1, found {}",
-                    node.describe()
-                );
+                let message = format!("must be a number above 0 and at most 1, found {}", node.describe());
                 cx.fault(node, Fault::new(message))
             }
         }

@@ -291,63 +291,32 @@ fn all(text: &str, limit: usize, test: impl Fn(char) -> bool) -> bool {
 }
 
 fn check(holds: bool, text: &str, rule: &str) -> Result<(), Fault> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Fault::new(format!(
-            "must be {rule}, found `{}`",
-            shown(text)
-        )))
-    }
+    if holds { Ok(()) } else { Err(Fault::new(format!("must be {rule}, found `{}`", shown(text)))) }
 }
 
 fn capsule_name(text: &str) -> Result<(), Fault> {
-    let holds = all(text, 100, |c| {
-        c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'
-    });
-    check(
-        holds,
-        text,
-        "1 to 100 lower-case letters, digits and hyphens",
-    )
+    let holds = all(text, 100, |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    check(holds, text, "1 to 100 lower-case letters, digits and hyphens")
 }
 
 fn tool_name(text: &str) -> Result<(), Fault> {
-    let holds = all(text, 64, |c| {
-        c.is_ascii_alphanumeric() || c == '_' || c == '-'
-    });
-    check(holds, text, "1 to 64 letters, digits, `_` and `-`").map_err(|fault| {
-        fault
-            .hint("the model calls the tool by this name, and providers accept no other characters")
-    })
+    let holds = all(text, 64, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    check(holds, text, "1 to 64 letters, digits, `_` and `-`")
+        .map_err(|fault| fault.hint("the model calls the tool by this name, and providers accept no other characters"))
 }
 
 fn version(text: &str) -> Result<(), Fault> {
-    check(
-        all(text, 64, |c| c.is_ascii_graphic()),
-        text,
-        "1 to 64 printable characters without white space",
-    )
+    check(all(text, 64, |c| c.is_ascii_graphic()), text, "1 to 64 printable characters without white space")
 }
 
 fn model_id(text: &str) -> Result<(), Fault> {
-    check(
-        all(text, 200, |c| c.is_ascii_graphic()),
-        text,
-        "1 to 200 printable characters without white space",
-    )
+    check(all(text, 200, |c| c.is_ascii_graphic()), text, "1 to 200 printable characters without white space")
 }
 
 fn choice_name(text: &str) -> Result<(), Fault> {
     let holds = text.starts_with(|c: char| c.is_ascii_lowercase())
-        && all(text, 63, |c| {
-            c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'
-        });
-    check(
-        holds,
-        text,
-        "a lower-case letter, then up to 62 lower-case letters, digits and hyphens",
-    )
+        && all(text, 63, |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    check(holds, text, "a lower-case letter, then up to 62 lower-case letters, digits and hyphens")
 }
 
 fn env_name(text: &str) -> Result<(), Fault> {
@@ -359,46 +328,28 @@ fn env_name(text: &str) -> Result<(), Fault> {
 }
 
 fn is_env_name(text: &str) -> bool {
-    !text.starts_with(|c: char| c.is_ascii_digit())
-        && all(text, 128, |c| c.is_ascii_alphanumeric() || c == '_')
+    !text.starts_with(|c: char| c.is_ascii_digit()) && all(text, 128, |c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn env_pattern(text: &str) -> Result<(), Fault> {
     let holds = is_env_name(text.strip_suffix('*').unwrap_or(text));
-    check(
-        holds,
-        text,
-        "the name of an environment variable, or the beginning of names and a `*`",
-    )
+    check(holds, text, "the name of an environment variable, or the beginning of names and a `*`")
 }
 
 fn secret_name(text: &str) -> Result<(), Fault> {
     let holds = is_env_name(text) && !text.contains(|c: char| c.is_ascii_lowercase());
-    check(
-        holds,
-        text,
-        "upper-case letters, digits and `_`, not beginning with a digit",
-    )
+    check(holds, text, "upper-case letters, digits and `_`, not beginning with a digit")
 }
 
 fn relative_path(text: &str) -> Result<(), Fault> {
     if text.is_empty() || text.starts_with(['/', '~']) {
-        return check(false, text, "a path inside the working directory").map_err(|fault| {
-            fault.hint("write it relative to the working directory, such as `src`")
-        });
+        return check(false, text, "a path inside the working directory")
+            .map_err(|fault| fault.hint("write it relative to the working directory, such as `src`"));
     }
     if text.split('/').any(|part| part == "..") {
-        return check(
-            false,
-            text,
-            "a path inside the working directory, without `..`",
-        );
+        return check(false, text, "a path inside the working directory, without `..`");
     }
-    check(
-        !text.chars().any(char::is_control),
-        text,
-        "a path without control characters",
-    )
+    check(!text.chars().any(char::is_control), text, "a path without control characters")
 }
 
 fn command_line(text: &str) -> Result<(), Fault> {
@@ -425,16 +376,11 @@ const RESERVED_HEADERS: &[&str] = &[
 ];
 
 fn header_name(text: &str) -> Result<(), Fault> {
-    let holds = all(text, 64, |c| {
-        c.is_ascii_alphanumeric() || "!#$%&'*+.^_`|~-".contains(c)
-    });
+    let holds = all(text, 64, |c| c.is_ascii_alphanumeric() || "!#$%&'*+.^_`|~-".contains(c));
     check(holds, text, "the name of an HTTP header")?;
     let free = !RESERVED_HEADERS.contains(&text.to_ascii_lowercase().as_str());
-    check(free, text, "a header that carries a credential").map_err(|fault| {
-        fault.hint(
-            "this header belongs to the connection; `Authorization` and `x-api-key` are usual",
-        )
-    })
+    check(free, text, "a header that carries a credential")
+        .map_err(|fault| fault.hint("this header belongs to the connection; `Authorization` and `x-api-key` are usual"))
 }
 
 fn header_template(text: &str) -> Result<(), Fault> {

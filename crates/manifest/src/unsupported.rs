@@ -1,0 +1,129 @@
+//! What a manifest may declare and this version does not do yet.
+//!
+//! Nothing declared is silently ignored: a capsule that counts on a boundary must not run without it.
+//! So a launch asks here and refuses. A row goes away with the change that makes its key work.
+
+use crate::decode::{Step, show_path};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::load::{Loaded, visit};
+use crate::yaml::{Kind, Node};
+
+/// When a declaration counts.
+enum When {
+    /// The key stands there and its value is not an empty list or mapping.
+    Declared,
+    /// The value is this word.
+    Is(&'static str),
+    /// The value is another word than this.
+    IsNot(&'static str),
+}
+
+use When::{Declared, Is, IsNot};
+
+/// Field, with `[]` for each item of a list; when it counts; what is missing.
+const ROWS: &[(&str, When, &str)] = &[
+    ("artifacts[].runtime", Is("hook"), "hooks are not called"),
+    ("artifacts[].runtime", Is("mod"), "mods are not started"),
+    ("artifacts[].capabilities", Declared, "grants of single artifacts are not enforced"),
+    ("inference.transport", Is("process"), "coding CLIs are not run as the loop"),
+    ("inference.alternates", Declared, "driver choices cannot be switched"),
+    ("inference.compaction", Declared, "older turns are not summarised"),
+    ("capabilities.tools[]", Is("git_commit"), "the built-in tool is not offered"),
+    ("capabilities.tools[]", Is("spawn_subagent"), "the built-in tool is not offered"),
+    ("capabilities.tools[]", Is("mcp"), "MCP connections are not reached"),
+    ("capabilities.network", Declared, "which hosts are reached is not enforced"),
+    ("capabilities.filesystem.read", Declared, "reading by processes is not bounded"),
+    ("capabilities.filesystem.workdir_exec", IsNot("false"), "executing by processes is not bounded"),
+    ("capabilities.shell.gateways", Declared, "gateways for processes are not opened"),
+    ("capabilities.spawn", Declared, "subagents are not started"),
+    ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
+    ("capabilities.peers", Declared, "other capsules are not called"),
+    ("control", Declared, "there is no control surface"),
+    ("lifecycle.task_acceptance", IsNot("single"), "a session runs one task"),
+    ("lifecycle.after_task", IsNot("exit"), "a session ends with its task"),
+    ("lifecycle.queue_depth", IsNot("8"), "tasks do not queue"),
+    ("lifecycle.conversation", IsNot("stateless"), "tasks do not share a conversation"),
+    ("lifecycle.input_timeout_secs", IsNot("600"), "tools cannot ask for input"),
+    ("lifecycle.shell_grace_secs", IsNot("0"), "commands do not go on in the background"),
+    ("verify", Declared, "there is no commit gate"),
+    ("observability", Declared, "measurements are not exported"),
+    ("network", Declared, "a session has no address"),
+    ("exports", Declared, "files are not shared"),
+];
+
+/// Everything that `loaded` declares and this version does not enforce or offer, in the order of the
+/// file. A launch refuses when there is anything.
+#[must_use]
+pub fn unsupported(loaded: &Loaded) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    visit(&loaded.document.root, &mut Vec::new(), &mut |path, node| {
+        let pattern = pattern(path);
+        for (_, _, missing) in ROWS.iter().filter(|(field, when, _)| *field == pattern && holds(when, node)) {
+            let message = format!("this version does not support `{}`: {missing}", declared(path, node));
+            let diagnostic = loaded.document.diagnostic(Code::Unsupported, path, message);
+            found.push(diagnostic.hint("remove it; nothing that a manifest declares is silently ignored"));
+        }
+    });
+    for (artifact, missing) in parts(loaded) {
+        let path = crate::decode::at!["artifacts", artifact];
+        let message = format!("this version does not support `{}`: {missing}", show_path(path));
+        found.push(loaded.document.diagnostic(Code::Unsupported, path, message));
+    }
+    found.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+    found
+}
+
+/// What an artifact is made of, by its own file, and of which kinds the capsule has none yet.
+fn parts(loaded: &Loaded) -> impl Iterator<Item = (usize, &'static str)> {
+    use crate::model::{ArtifactBody, Program};
+    loaded.manifest.artifacts.iter().enumerate().filter_map(|(index, artifact)| match &artifact.body {
+        ArtifactBody::Tool(tool) if matches!(tool.program, Program::Component { .. }) => {
+            Some((index, "WASM components are not run"))
+        }
+        ArtifactBody::Tool(_) if artifact.gateway.is_some() => Some((index, "gateways for tools are not opened")),
+        _ => None,
+    })
+}
+
+/// The path of a field with `[]` for every index.
+fn pattern(path: &[Step]) -> String {
+    let mut out = String::new();
+    for step in path {
+        match step {
+            Step::Index(_) => out.push_str("[]"),
+            Step::Key(key) => {
+                if !out.is_empty() {
+                    out.push('.');
+                }
+                out.push_str(key);
+            }
+        }
+    }
+    out
+}
+
+fn holds(when: &When, node: &Node) -> bool {
+    let word = match &node.kind {
+        Kind::Scalar { text, .. } => Some(text.as_str()),
+        Kind::List(_) | Kind::Mapping(_) => None,
+    };
+    match when {
+        Declared => match &node.kind {
+            Kind::Scalar { .. } => true,
+            Kind::List(items) => !items.is_empty(),
+            Kind::Mapping(entries) => !entries.is_empty(),
+        },
+        Is(expected) => word == Some(expected),
+        IsNot(expected) => word != Some(expected),
+    }
+}
+
+/// The field and, when it is one word, its value.
+fn declared(path: &[Step], node: &Node) -> String {
+    match &node.kind {
+        Kind::Scalar { text, .. } => {
+            format!("{}: {}", show_path(path), crate::diagnostic::shown(text))
+        }
+        Kind::List(_) | Kind::Mapping(_) => show_path(path),
+    }
+}
