@@ -1,0 +1,138 @@
+//! A session at a glance, for lists.
+//!
+//! Of a session that ended only the first line and the end of the file are read. One that runs or was
+//! killed has no totals, so its lines are counted.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use vocab::SessionId;
+
+use super::reader::{TraceLine, TraceReader};
+use crate::Error;
+
+/// `session_end` is far shorter.
+const TAIL: u64 = 16 << 10;
+
+/// One session.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct TraceSummary {
+    /// The session.
+    pub session_id: SessionId,
+    /// When it began, Unix time in milliseconds.
+    pub started_ms: u64,
+    /// The capsule's name.
+    pub capsule: String,
+    /// The capsule's version.
+    pub capsule_version: String,
+    /// The driver.
+    pub driver: String,
+    /// The model.
+    pub model: String,
+    /// Whether a script was played and no model answered.
+    pub scripted: bool,
+    /// How it ended; `None` when it runs or was killed.
+    pub ended: Option<Ending>,
+    /// Tasks that were started.
+    pub tasks: u64,
+    /// Answers of the model.
+    pub turns: u64,
+    /// Calls that the model asked for.
+    pub tool_calls: u64,
+    /// Input tokens of all turns.
+    pub input_tokens: u64,
+    /// Output tokens of all turns.
+    pub output_tokens: u64,
+    /// From the start to the last line.
+    pub duration_ms: u64,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Ending {
+    /// `ok`, `failed`, `interrupted`, …
+    pub status: String,
+    /// Why, when it did not end well.
+    pub error: Option<String>,
+}
+
+impl TraceSummary {
+    /// Reads it from a trace; `None` when not even the first line is there.
+    ///
+    /// # Errors
+    /// What the system says, or a line that is not a trace's.
+    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        let mut reader = TraceReader::open(path)?;
+        let Some(first) = reader.next().transpose()? else { return Ok(None) };
+        let mut summary = Self::begun(first);
+        if let Some(end) = last_line(path)?.filter(|line| line.event_type == "session_end") {
+            summary.end(&end);
+        } else {
+            for line in reader {
+                summary.count(&line?);
+            }
+        }
+        Ok(Some(summary))
+    }
+
+    fn begun(start: TraceLine) -> Self {
+        let text = |name| start.str(name).unwrap_or_default().to_owned();
+        Self {
+            started_ms: start.timestamp,
+            capsule: text("capsule"),
+            capsule_version: text("capsule_version"),
+            driver: text("driver"),
+            model: text("model"),
+            scripted: start.fields.get("scripted") == Some(&true.into()),
+            session_id: start.session_id,
+            ended: None,
+            tasks: 0,
+            turns: 0,
+            tool_calls: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            duration_ms: 0,
+        }
+    }
+
+    fn end(&mut self, end: &TraceLine) {
+        let number = |name| end.u64(name).unwrap_or(0);
+        self.ended = Some(Ending {
+            status: end.str("status").unwrap_or_default().to_owned(),
+            error: end.str("error").map(str::to_owned),
+        });
+        self.tasks = number("tasks");
+        self.turns = number("turns");
+        self.tool_calls = number("tool_calls");
+        self.input_tokens = number("input_tokens");
+        self.output_tokens = number("output_tokens");
+        self.duration_ms = number("duration_ms");
+    }
+
+    fn count(&mut self, line: &TraceLine) {
+        match line.event_type.as_str() {
+            "task_start" => self.tasks += 1,
+            "inference" => {
+                self.turns += 1;
+                self.tool_calls += line.u64("tool_calls").unwrap_or(0);
+                self.input_tokens += line.u64("input_tokens").unwrap_or(0);
+                self.output_tokens += line.u64("output_tokens").unwrap_or(0);
+            }
+            _ => {}
+        }
+        self.duration_ms = line.timestamp.saturating_sub(self.started_ms);
+    }
+}
+
+/// The last whole line, if it is short enough to be a session's end.
+fn last_line(path: &Path) -> Result<Option<TraceLine>, Error> {
+    let read = |error| Error::io("read", path, error);
+    let mut file = File::open(path).map_err(read)?;
+    let length = file.seek(SeekFrom::End(0)).map_err(read)?;
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).map_err(read)?;
+    let mut tail = Vec::new();
+    file.take(TAIL).read_to_end(&mut tail).map_err(read)?;
+    let line = tail.strip_suffix(b"\n").and_then(|whole| whole.rsplit(|&byte| byte == b'\n').next());
+    Ok(line.and_then(|line| TraceLine::parse(0, line).ok()))
+}
