@@ -69,6 +69,11 @@ impl AppendFile {
         &self.path
     }
 
+    /// Whether a line could not be written and was not offered again with success.
+    pub(crate) fn failed(&self) -> bool {
+        self.failed
+    }
+
     /// A second descriptor of the same file, to read it from the start. It shares the offset, which
     /// appending does not use.
     pub(crate) fn reader(&self) -> Result<File, Error> {

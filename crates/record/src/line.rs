@@ -16,9 +16,12 @@ use crate::{Capture, Digest};
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 /// How `fence` spells its markers; text between them is redacted, the markers never are.
-const OPENER: &str = "<untrusted-content source=";
+pub(crate) const OPENER: &str = "<untrusted-content source=";
 const OPENER_END: &str = ">\n";
-const CLOSER: &str = "</untrusted-content>";
+pub(crate) const CLOSER: &str = "</untrusted-content>";
+
+/// How much of its buffers a writer keeps from line to line.
+const KEPT: usize = 1 << 20;
 
 /// The buffers of a writer, reused from line to line.
 #[derive(Debug, Default)]
@@ -30,7 +33,11 @@ pub(crate) struct Buffers {
 impl Buffers {
     /// Starts a new line.
     pub(crate) fn start<'a>(&'a mut self, redactor: &'a Redactor, capture: Capture) -> Line<'a> {
-        self.line.clear();
+        for buffer in [&mut self.line, &mut self.scratch] {
+            buffer.clear();
+            // One huge line must not hold its memory for the rest of the session.
+            buffer.shrink_to(KEPT);
+        }
         Line { out: &mut self.line, scratch: &mut self.scratch, redactor, capture }
     }
 }

@@ -24,6 +24,16 @@ pub(crate) enum Next<'a> {
     End,
 }
 
+impl<'a> Next<'a> {
+    /// The line, if a whole one came.
+    pub(crate) fn line(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Line(line) => Some(line),
+            Self::Torn(_) | Self::TooLong | Self::End => None,
+        }
+    }
+}
+
 /// Lines, one at a time, in one buffer.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {

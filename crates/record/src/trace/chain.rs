@@ -28,8 +28,11 @@ pub enum BreakReason {
     #[error("repeats the line before it")]
     Repeated,
     /// The line that follows continues the line before this one.
-    #[error("was put in: the next line continues the line before it")]
+    #[error("was put in or moved here: the next line continues the line before it")]
     PutIn,
+    /// Neither does it continue the line before, nor is it continued.
+    #[error("was edited: it does not continue the line before it")]
+    Edited,
     /// The line that follows does not continue it.
     #[error("was edited, or lines after it were dropped or moved: the next line does not continue it")]
     NotContinued,
@@ -94,6 +97,16 @@ pub(crate) struct Chain {
     before_last: Option<Digest>,
     session: Option<SessionId>,
     seal: Option<Seal>,
+    unlinked: Option<Unlinked>,
+}
+
+/// A line that does not continue the one before it.
+#[derive(Debug)]
+struct Unlinked {
+    digest: Digest,
+    prev: Option<Digest>,
+    /// A session's end names the line before it a second time.
+    own_head: Option<Digest>,
 }
 
 impl Chain {
@@ -135,11 +148,10 @@ impl Chain {
             return at(number, BreakReason::AfterEnd);
         }
         if prev != self.last {
-            return match self.last {
-                None => at(number, BreakReason::NotTheStart),
-                Some(_) if number > 2 && prev == self.before_last => at(number - 1, BreakReason::PutIn),
-                Some(_) => at(number - 1, BreakReason::NotContinued),
-            };
+            self.unlinked = Some(Unlinked { digest, prev, own_head: Seal::read(own).and_then(|seal| seal.head()) });
+            let line = if self.last.is_none() { number } else { number - 1 };
+            let reason = if self.last.is_none() { BreakReason::NotTheStart } else { BreakReason::NotContinued };
+            return at(line, reason);
         }
         match &self.session {
             Some(session) if session.as_str() != envelope.session_id => return at(number, BreakReason::OtherSession),
@@ -162,6 +174,22 @@ impl Chain {
         (self.before_last, self.last) = (self.last, Some(digest));
         self.count = number;
         Ok(())
+    }
+
+    /// Says which line is at fault, with the help of the one that follows where the chain broke.
+    pub(crate) fn blame(&self, found: Break, after: Option<&[u8]>) -> Break {
+        let Some(unlinked) = self.unlinked.as_ref().filter(|_| self.last.is_some()) else { return found };
+        let number = self.count + 1;
+        let next = after.and_then(split_prev).and_then(|(_, prev)| prev);
+        if self.count > 1 && unlinked.prev == self.before_last {
+            Break { line: self.count, reason: BreakReason::PutIn }
+        } else if next.is_some() && next == self.last {
+            Break { line: number, reason: BreakReason::PutIn }
+        } else if unlinked.own_head == self.last || after.is_some() && next != Some(unlinked.digest) {
+            Break { line: number, reason: BreakReason::Edited }
+        } else {
+            found
+        }
     }
 
     /// Judges the end against the lines: `None` when the file has no signed end.

@@ -3,10 +3,14 @@
 //! A line is read as a JSON object with a known envelope; fields that this version does not know are
 //! kept. Reading checks form, not truth: that is `verify`'s.
 
+use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use vocab::{EventId, SessionId};
 
@@ -46,8 +50,7 @@ impl TraceLine {
     }
 
     pub(crate) fn parse(number: u64, line: &[u8]) -> Result<Self, LineFault> {
-        let fields: Map<String, Value> =
-            serde_json::from_slice(line).map_err(|error| LineFault::Form(error.to_string()))?;
+        let Flat(fields) = serde_json::from_slice(line).map_err(|error| LineFault::Form(error.to_string()))?;
         let mut line = Fields(fields);
         Ok(Self {
             number,
@@ -58,6 +61,34 @@ impl TraceLine {
             timestamp: line.take("timestamp")?,
             fields: line.0,
         })
+    }
+}
+
+/// An object whose values are each read from their own text: a tool's input may be nested as deep as
+/// JSON is read at all, and stands one level deeper here.
+struct Flat(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Flat {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Flat;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Flat, A::Error> {
+                let mut fields = Map::new();
+                while let Some((key, value)) = entries.next_entry::<String, &RawValue>()? {
+                    fields.insert(key, serde_json::from_str(value.get()).map_err(A::Error::custom)?);
+                }
+                Ok(Flat(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
     }
 }
 

@@ -68,7 +68,8 @@ pub fn verify(path: &Path, session: Option<&SessionId>, key: &PublicKey) -> Resu
         match next {
             Next::Line(line) => {
                 if let Err(found) = chain.push(line) {
-                    break Err(found);
+                    let after = lines.next().map_err(|error| Error::io("read", path, error))?;
+                    break Err(chain.blame(found, after.line()));
                 }
             }
             Next::Torn(_) if chain.seal().is_some() => {
@@ -100,8 +101,8 @@ fn is_unfinished(bytes: &[u8]) -> bool {
     let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
     let written = bytes.get(..bytes.len() - zeros).unwrap_or_default();
     match serde_json::from_slice::<serde::de::IgnoredAny>(written) {
-        // All of it but the newline: zeros in the newline's place are no crash.
-        Ok(_) => zeros == 0,
+        // All of it but the newline. Anything in the newline's place is no crash.
+        Ok(_) => zeros == 0 && written.ends_with(b"}"),
         Err(error) => error.is_eof(),
     }
 }

@@ -1,0 +1,105 @@
+//! The one writer of a conversation.
+//!
+//! Opening gives back the history, with what a crash left undone completed first, so that no caller
+//! can send a history whose calls and results do not pair. The lock lasts as long as the writer.
+
+use std::path::Path;
+
+use secrets::Redactor;
+use vocab::{ContextId, Message, Role};
+
+use super::{ConversationReader, pair_up};
+use crate::append::AppendFile;
+use crate::event::Capture;
+use crate::line::{Buffers, Line};
+use crate::{Error, Home};
+
+/// Writes one context's conversation.
+pub struct ConversationWriter {
+    file: AppendFile,
+    redactor: Redactor,
+    buffers: Buffers,
+}
+
+/// A conversation as it was found.
+pub struct Reopened {
+    /// For what comes next.
+    pub writer: ConversationWriter,
+    /// The history, the completed results included.
+    pub messages: Vec<Message>,
+    /// Bytes of an unfinished last line that were cut off.
+    pub cut_bytes: u64,
+    /// How many results were added for calls that had none.
+    pub completed: usize,
+}
+
+impl ConversationWriter {
+    /// Opens a context's record, or makes it: mode 0600 in a directory of mode 0700.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another session has this context, [`Error::BadLine`] for a damaged
+    /// record, an unsafe home, or what the system says.
+    pub fn open(home: &Home, context: &ContextId, redactor: Redactor) -> Result<Reopened, Error> {
+        home.conversation_dir(context)?;
+        let (file, cut_bytes) = AppendFile::open_or_create(&home.conversation_path(context))?;
+        let reader = ConversationReader::over(file.reader()?, file.path());
+        let mut messages = reader.collect::<Result<Vec<Message>, Error>>()?;
+        let mut writer = Self { file, redactor, buffers: Buffers::default() };
+        let missing = pair_up(&messages);
+        let completed = missing.len();
+        for message in missing {
+            writer.append(&message)?;
+            messages.push(message);
+        }
+        Ok(Reopened { writer, messages, cut_bytes, completed })
+    }
+
+    /// Where the record is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Appends a message.
+    ///
+    /// # Errors
+    /// An [`Error`] of writing: the message is not on record and the task must stop. From then on every
+    /// call is [`Error::Stopped`] until [`retry`](Self::retry) succeeds; only [`Error::LineTooLong`]
+    /// leaves the writer usable.
+    pub fn append(&mut self, message: &Message) -> Result<(), Error> {
+        if self.file.failed() {
+            return Err(Error::Stopped { path: self.file.path().to_owned() });
+        }
+        let mut line = self.buffers.start(&self.redactor, Capture::Content);
+        emit(message, &mut line);
+        self.file.append(&self.buffers.line)
+    }
+
+    /// Offers the line that could not be written once more; `false` when there is none.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn retry(&mut self) -> Result<bool, Error> {
+        self.file.retry(&self.buffers.line)
+    }
+}
+
+fn emit(message: &Message, line: &mut Line<'_>) {
+    line.raw(b"{\"role\":");
+    line.verbatim(message.role.as_str());
+    if message.role == Role::Tool {
+        line.key("tool_call_id");
+        line.verbatim(message.tool_call_id.as_deref().unwrap_or_default());
+        line.key("is_error");
+        line.raw(if message.is_error { b"true" } else { b"false" });
+    }
+    line.key("content");
+    line.parts(&message.content);
+    line.key("id");
+    line.verbatim(message.id.as_str());
+    if let Some(fence) = message.fence() {
+        line.key("fence");
+        line.verbatim(fence);
+    }
+    line.raw(b"}\n");
+}
