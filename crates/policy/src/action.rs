@@ -5,11 +5,8 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 /// What is done to a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Its content or existence is shown.
     Read,
@@ -38,8 +35,7 @@ impl Operation {
 }
 
 /// What an effect falls upon.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// An absolute path without `.`, `..` and `//`.
     Path(PathBuf),
@@ -50,7 +46,7 @@ pub enum Target {
 }
 
 /// One operation on one target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {
     /// What is done.
     pub operation: Operation,
@@ -79,8 +75,7 @@ impl Effect {
 }
 
 /// The kinds of action that exist. A call that is none of these cannot be expressed, so cannot run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ActionKind {
     /// Show a file's bytes.
     FilesRead,
@@ -112,8 +107,31 @@ pub enum ActionKind {
     Skill,
 }
 
+impl ActionKind {
+    /// The kind as it stands in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FilesRead => "files_read",
+            Self::FilesList => "files_list",
+            Self::FilesFind => "files_find",
+            Self::FilesInspect => "files_inspect",
+            Self::FilesSearch => "files_search",
+            Self::FilesWrite => "files_write",
+            Self::FilesEdit => "files_edit",
+            Self::FilesPatch => "files_patch",
+            Self::ShellExec => "shell_exec",
+            Self::ShellBinary => "shell_binary",
+            Self::NativeTool => "native_tool",
+            Self::GitStatus => "git_status",
+            Self::GitDiff => "git_diff",
+            Self::Skill => "skill",
+        }
+    }
+}
+
 /// What one tool call would do.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Action {
     pub(crate) call_id: String,
     pub(crate) tool: String,

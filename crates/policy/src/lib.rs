@@ -35,8 +35,8 @@
 
 mod action;
 mod cancel;
-mod review;
 mod result;
+mod review;
 mod rules;
 mod tool;
 

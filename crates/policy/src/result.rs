@@ -79,7 +79,13 @@ pub struct RawResult {
 impl RawResult {
     /// A tool's success.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { parts: vec![RawPart::Text(text.into())], is_error: false, voice: Voice::Tool, note: None, facts: Facts::default() }
+        Self {
+            parts: vec![RawPart::Text(text.into())],
+            is_error: false,
+            voice: Voice::Tool,
+            note: None,
+            facts: Facts::default(),
+        }
     }
 
     /// A tool's failure: it ran, and this is its error text.
@@ -179,7 +185,10 @@ fn fenced(source: &Source, parts: Vec<RawPart>, note: Option<&RuntimeWords>) -> 
         };
         return vec![Part::Text(whole)];
     }
-    let (opener, closer) = ModelText::fenced_around(source, &text);
+    let (opener, closer) = match note {
+        Some(note) => ModelText::fenced_around_with_note(source, &text, note),
+        None => ModelText::fenced_around(source, &text),
+    };
     let mut shown = vec![Part::Text(opener)];
     shown.append(&mut images);
     shown.push(Part::Text(closer));
@@ -204,20 +213,18 @@ impl Shown {
         let words = if redactor.is_clean(words.as_str()) {
             words
         } else {
-            RuntimeWords::new("").echo(redactor.redact(words.as_str()).as_str())
+            // Only the model's own call can have brought a secret in here, and it is given none.
+            RuntimeWords::new("the call did not run; the message about it held a secret value and is withheld")
         };
         Self { parts: vec![Part::Text(ModelText::runtime(words))], is_error: true, facts: Facts::default() }
     }
 
-    /// All text parts, joined: for a record that keeps text alone.
+    /// The source under which it is fenced, if it is.
     #[must_use]
-    pub fn text(&self) -> String {
-        let mut whole = String::new();
-        for part in &self.parts {
-            if let Part::Text(text) = part {
-                whole.push_str(text.as_str());
-            }
-        }
-        whole
+    pub fn fence(&self) -> Option<&str> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Text(text) => text.source(),
+            Part::Thinking(_) | Part::ToolCall(_) | Part::Image { .. } => None,
+        })
     }
 }

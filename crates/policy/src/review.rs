@@ -12,8 +12,7 @@ use fence::RuntimeWords;
 use crate::{Action, Operation, Rules, Target};
 
 /// Which of the two reviews spoke.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Before dispatch.
     Propose,
@@ -22,7 +21,7 @@ pub enum Phase {
 }
 
 /// One reason against an action.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocker {
     /// A stable code.
     pub code: &'static str,
@@ -175,7 +174,8 @@ impl Permit {
             .effects
             .iter()
             .any(|effect| effect.operation == operation && matches!(effect.target, Target::Path(_)));
-        let blocker = if reviewed { self.rules.judge(operation, real) } else { Some(Blocker::new("not_reviewed", NOT_REVIEWED)) };
+        let blocker =
+            if reviewed { self.rules.judge(operation, real) } else { Some(Blocker::new("not_reviewed", NOT_REVIEWED)) };
         match blocker {
             None => Ok(Cleared { operation, path: real.to_owned() }),
             Some(blocker) => Err(Denial { phase: Phase::Execute, blockers: vec![blocker] }),
@@ -187,8 +187,13 @@ impl Permit {
     /// # Errors
     /// The denial, when a rule forbids it or the reviewed action starts no process.
     pub fn confirm_process(&self, program: &Path, cwd: &Path) -> Result<Cleared, Denial> {
-        let reviewed = self.action.effects.iter().any(|effect| matches!(effect.target, Target::Command(_) | Target::Argv(_)));
-        let blocker = if reviewed { self.rules.judge(Operation::Read, cwd) } else { Some(Blocker::new("not_reviewed", NOT_REVIEWED)) };
+        let reviewed =
+            self.action.effects.iter().any(|effect| matches!(effect.target, Target::Command(_) | Target::Argv(_)));
+        let blocker = if reviewed {
+            self.rules.judge(Operation::Read, cwd)
+        } else {
+            Some(Blocker::new("not_reviewed", NOT_REVIEWED))
+        };
         match blocker {
             None => Ok(Cleared { operation: Operation::Execute, path: program.to_owned() }),
             Some(blocker) => Err(Denial { phase: Phase::Execute, blockers: vec![blocker] }),

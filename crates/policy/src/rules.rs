@@ -54,7 +54,8 @@ impl Rules {
         }
         let changes = matches!(operation, Operation::Write | Operation::Delete);
         // Deleting a directory would take a protected path below it along.
-        let protects = |rule: &Path| path.starts_with(rule) || (operation == Operation::Delete && rule.starts_with(&path));
+        let protects =
+            |rule: &Path| path.starts_with(rule) || (operation == Operation::Delete && rule.starts_with(&path));
         if changes && self.read_only.iter().any(|rule| protects(rule)) {
             return Some(Blocker::new(
                 "read_only_path",

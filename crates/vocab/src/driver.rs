@@ -226,8 +226,12 @@ impl DriverError {
             DriverErrorKind::RateLimit | DriverErrorKind::Overloaded | DriverErrorKind::Server => {
                 "try again later, or raise `inference.retry.max_retries`"
             }
-            DriverErrorKind::InvalidRequest => "check `inference.model` and `inference.max_tokens` against the provider's documentation",
-            DriverErrorKind::ContextTooLong => "start a new conversation, or choose a model with a larger context window",
+            DriverErrorKind::InvalidRequest => {
+                "check `inference.model` and `inference.max_tokens` against the provider's documentation"
+            }
+            DriverErrorKind::ContextTooLong => {
+                "start a new conversation, or choose a model with a larger context window"
+            }
             DriverErrorKind::Network => "check `gateway.endpoint`, and that this host can reach it",
             DriverErrorKind::BadResponse => "check that `gateway.endpoint` speaks the driver's protocol",
             DriverErrorKind::CutStream => "the provider broke the answer off each time; try again later",

@@ -27,9 +27,8 @@ fn fresh(prefix: &str) -> String {
 }
 
 fn is_minted(prefix: &str, text: &str) -> bool {
-    text.strip_prefix(prefix).is_some_and(|hex| {
-        hex.len() == HEX_LEN && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    })
+    text.strip_prefix(prefix)
+        .is_some_and(|hex| hex.len() == HEX_LEN && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
 }
 
 fn is_client_chosen(text: &str) -> bool {

@@ -21,8 +21,7 @@ mod tool;
 
 pub use clock::{Clock, SystemClock};
 pub use driver::{
-    BoxFuture, CallParams, Delta, DeltaSink, Driver, DriverError, DriverErrorKind, Reply, StopReason,
-    Usage, Wire,
+    BoxFuture, CallParams, Delta, DeltaSink, Driver, DriverError, DriverErrorKind, Reply, StopReason, Usage, Wire,
 };
 pub use id::{ContextId, EventId, InvalidId, MessageId, SessionId, TaskId};
 pub use message::{Message, Part, Role, Thinking};

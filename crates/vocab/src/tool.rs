@@ -65,7 +65,8 @@ impl ToolCall {
     /// object: providers send that for a tool without inputs.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: &str) -> Self {
-        let parsed = if arguments.trim().is_empty() { Ok(Value::Object(Map::new())) } else { serde_json::from_str(arguments) };
+        let parsed =
+            if arguments.trim().is_empty() { Ok(Value::Object(Map::new())) } else { serde_json::from_str(arguments) };
         let arguments = match parsed {
             Ok(Value::Object(map)) => Arguments::Object(map),
             Ok(other) => Arguments::Malformed {

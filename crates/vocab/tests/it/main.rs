@@ -18,7 +18,14 @@ fn minted_ids_parse_back_and_sort_by_time() {
 fn an_id_of_another_kind_or_case_is_refused() {
     let hex = "0190a1b2c3d47e5f8a9b0c1d2e3f4a5b";
     assert!(format!("ses_{hex}").parse::<SessionId>().is_ok());
-    for bad in [format!("task_{hex}"), format!("ses_{}", hex.to_uppercase()), format!("ses_{hex}0"), "ses_".into(), format!("ses_{hex}\n"), format!("ses_../{}", &hex[3..])] {
+    for bad in [
+        format!("task_{hex}"),
+        format!("ses_{}", hex.to_uppercase()),
+        format!("ses_{hex}0"),
+        "ses_".into(),
+        format!("ses_{hex}\n"),
+        format!("ses_../{}", &hex[3..]),
+    ] {
         let error = bad.parse::<SessionId>().unwrap_err().to_string();
         assert!(error.ends_with("is not a session id: `ses_` and 32 lower-case hex digits"), "{error}");
         assert!(!error.contains('\n'));
