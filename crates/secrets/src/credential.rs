@@ -1,0 +1,163 @@
+//! From `${NAME}` to a value: first the operator's config file, then the environment.
+//!
+//! The config file is touched only when a reference needs it, so a session whose keys are literals or
+//! injected does no I/O here. An empty value counts as absent, because an exported empty variable is
+//! how shells say "not set". Names that a controller injects are never looked up: that is the
+//! caller's rule, this module would find them.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Place, Secret, config};
+
+/// What an `api_key:` field says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// `${NAME}`: to be looked up.
+    Name(String),
+    /// The value itself.
+    Literal(Secret),
+}
+
+/// Reads an `api_key:` field. Text with `${` in it must be exactly `${NAME}`, `NAME` being
+/// `[A-Za-z_][A-Za-z0-9_]*`; a half-written reference is refused rather than sent as a key.
+pub fn parse_reference(text: &str) -> Result<Reference, Error> {
+    if !text.contains("${") {
+        return Ok(Reference::Literal(Secret::new(text.to_owned())));
+    }
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.filter(|name| is_name(name)).map(|name| Reference::Name(name.to_owned())).ok_or(Error::Reference)
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Where a credential's value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// `<home>/config.yaml`.
+    Config,
+    /// The environment.
+    Environment,
+    /// Written out in the manifest.
+    Manifest,
+    /// Nowhere: it does not resolve.
+    None,
+}
+
+impl Source {
+    /// The word that the records use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::Environment => "environment",
+            Self::Manifest => "manifest",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A value and where it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    secret: Secret,
+    source: Source,
+}
+
+impl Credential {
+    /// The value: not empty, and free of control characters.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// Where it was found; never [`Source::None`].
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// The value alone.
+    pub fn into_secret(self) -> Secret {
+        self.secret
+    }
+}
+
+type Environment = Box<dyn Fn(&str) -> Option<OsString> + Send + Sync>;
+
+/// Finds credentials. Opening it does no I/O; each call reads the places anew.
+pub struct Lookup {
+    config: PathBuf,
+    environment: Environment,
+}
+
+impl Lookup {
+    /// `home` holds `config.yaml`; `environment` answers for a variable, usually
+    /// `|name| std::env::var_os(name)`.
+    pub fn open(home: &Path, environment: impl Fn(&str) -> Option<OsString> + Send + Sync + 'static) -> Self {
+        Self { config: home.join("config.yaml"), environment: Box::new(environment) }
+    }
+
+    /// The credential, or the error that names it and the places searched.
+    pub fn resolve(&self, reference: &Reference) -> Result<Credential, Error> {
+        match (self.find(reference)?, reference) {
+            (Some(credential), _) => Ok(credential),
+            (None, Reference::Name(name)) => Err(Error::Unresolved { name: name.clone(), path: self.config.clone() }),
+            (None, Reference::Literal(_)) => {
+                Err(Error::Unusable { name: "api_key".to_owned(), place: Place::Manifest, what: "no character" })
+            }
+        }
+    }
+
+    /// Where [`resolve`](Self::resolve) would find it now; [`Source::None`] when nowhere. A place that
+    /// cannot be trusted or a value that cannot be used is still an error.
+    pub fn source(&self, reference: &Reference) -> Result<Source, Error> {
+        Ok(self.find(reference)?.map_or(Source::None, |credential| credential.source))
+    }
+
+    fn find(&self, reference: &Reference) -> Result<Option<Credential>, Error> {
+        let name = match reference {
+            Reference::Literal(secret) => {
+                return usable("api_key", Place::Manifest, secret.clone(), Source::Manifest);
+            }
+            Reference::Name(name) => name,
+        };
+        if let Some(secret) = config::credential(&self.config, name)? {
+            let place = Place::Config(self.config.clone());
+            if let Some(found) = usable(name, place, secret, Source::Config)? {
+                return Ok(Some(found));
+            }
+        }
+        let Some(value) = (self.environment)(name) else {
+            return Ok(None);
+        };
+        match value.into_string() {
+            Ok(text) => usable(name, Place::Environment, Secret::new(text), Source::Environment),
+            Err(_) => {
+                Err(Error::Unusable { name: name.clone(), place: Place::Environment, what: "bytes that are not UTF-8" })
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookup").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Values go into HTTP headers, where a line break would start another header.
+fn usable(name: &str, place: Place, secret: Secret, source: Source) -> Result<Option<Credential>, Error> {
+    let text = secret.expose();
+    let what = if text.contains(['\r', '\n']) {
+        "a line break"
+    } else if text.chars().any(char::is_control) {
+        "a control character"
+    } else if text.is_empty() {
+        return Ok(None);
+    } else {
+        return Ok(Some(Credential { secret, source }));
+    };
+    Err(Error::Unusable { name: name.to_owned(), place, what })
+}
