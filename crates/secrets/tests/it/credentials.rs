@@ -111,8 +111,8 @@ fn a_literal_needs_no_file() {
 fn a_file_that_others_can_read_or_write_is_refused() {
     let home = home(None);
     let lookup = lookup(&home, &[("KEY", "from-env")]);
+    write(home.path(), "credentials: {KEY: from-config}", 0o600);
     for mode in [0o600, 0o400, 0o700, 0o611] {
-        write(home.path(), "credentials: {KEY: from-config}", 0o600);
         fs::set_permissions(home.path().join("config.yaml"), fs::Permissions::from_mode(mode)).unwrap();
         assert_eq!(outcome(&lookup, &key()).unwrap().1, "config", "{mode:o}");
     }
