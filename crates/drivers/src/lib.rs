@@ -1,1 +1,33 @@
-//! Stub; see ARCHITECTURE.md.
+//! Model providers: `anthropic`, `openai` and `scripted`, each behind [`vocab::Driver`].
+//!
+//! A driver keeps a conversation in the provider's serialized form and appends to it, so that turn N
+//! costs no more than copying bytes; it streams, and retries what a later try may cure, within
+//! [`Retry`]. Everything that a provider sends is foreign: it is bounded, checked and, where it ends
+//! in an error text, cut and made printable. Drivers know no manifest, run no tool, keep no record.
+//!
+//! ```
+//! use drivers::{Config, build};
+//! use secrets::Secret;
+//!
+//! let mut config = Config::new("https://api.anthropic.com", "some-model");
+//! config.api_key = Some(Secret::new("sk-ant-…".to_owned().replace('…', "0")));
+//! let driver = build("anthropic", config)?;
+//! assert_eq!((driver.name(), driver.model()), ("anthropic", "some-model"));
+//!
+//! // A conversation grows by appending; it can be measured without building the request.
+//! let wire = driver.open("You are terse.", &[]);
+//! assert!(wire.is_empty() && wire.len() > 0);
+//! # Ok::<(), drivers::BuildError>(())
+//! ```
+
+mod anthropic;
+mod config;
+mod exchange;
+mod failure;
+mod openai;
+mod reply;
+mod retry;
+mod scripted;
+mod wire;
+
+pub use config::{BuildError, Config, DRIVERS, Retry, build};

@@ -1,0 +1,283 @@
+//! One HTTP call to a provider: what every networked driver has in common.
+//!
+//! The provider's own form is a [`Protocol`]; this module sends the body, bounds and checks what comes
+//! back, and turns each way of failing into a [`Fault`]. Redirects are not followed: the credential is
+//! for the endpoint that the operator named. It knows nothing of any provider's JSON.
+
+mod client;
+mod sse;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Response, Url};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+use vocab::{BoxFuture, CallParams, DeltaSink, Driver, DriverError, DriverErrorKind as Kind, Reply, ToolSpec, Wire};
+
+use crate::config::{BuildError, Config, Retry};
+use crate::failure::{Fault, Who, printable};
+use crate::retry::{Attempt, with_retries};
+
+use client::Setup;
+pub(crate) use sse::Event;
+use sse::Sse;
+
+/// The longest answer that is read.
+const LONGEST_REPLY: usize = 32 << 20;
+/// As much of an error's body as is read.
+const LONGEST_ERROR: usize = 64 << 10;
+/// How long a finished answer may take to end its body, so that the connection can be used again.
+const TAIL: Duration = Duration::from_millis(50);
+
+/// A provider's form.
+pub(crate) trait Protocol: Send + Sync + Sized + 'static {
+    const NAME: &'static str;
+
+    /// The URL of a call, from the operator's endpoint.
+    fn url(endpoint: Url) -> Url;
+
+    /// Headers of every call. The key, where there is one, stands in the returned map.
+    fn headers(key: Option<&str>) -> Result<HeaderMap, BuildError>;
+
+    /// The form, bound to a model.
+    fn new(model: &str, url: &Url, request: Map<String, Value>) -> Result<Self, BuildError>;
+
+    fn open(&self, system: &str, tools: &[ToolSpec]) -> Box<dyn Wire>;
+
+    fn decoder(&self) -> Box<dyn Decoder>;
+}
+
+/// Reads one answer's events.
+pub(crate) trait Decoder: Send {
+    /// Takes an event; `true` when the answer is complete and nothing more is to be read.
+    fn event(&mut self, event: &Event<'_>, sink: &mut dyn DeltaSink) -> Result<bool, Fault>;
+
+    /// Whether the answer may end here.
+    fn may_end(&self) -> bool;
+
+    /// The whole answer, after [`may_end`](Self::may_end).
+    fn finish(self: Box<Self>) -> Result<Reply, Fault>;
+}
+
+/// A driver over HTTP.
+pub(crate) struct HttpDriver<P> {
+    protocol: P,
+    model: String,
+    url: Url,
+    headers: HeaderMap,
+    who: Who,
+    retry: Retry,
+    idle_timeout: Duration,
+    setup: Setup,
+    // Made at the first call: TLS set-up is no part of a launch that never calls.
+    client: OnceLock<Result<reqwest::Client, Fault>>,
+}
+
+impl<P: Protocol> HttpDriver<P> {
+    pub(crate) fn new(config: Config) -> Result<Self, BuildError> {
+        let endpoint = endpoint(&config.endpoint)?;
+        let host = match (endpoint.host_str(), endpoint.port()) {
+            (Some(host), Some(port)) => format!("{host}:{port}"),
+            (host, _) => host.unwrap_or_default().to_owned(),
+        };
+        let url = P::url(endpoint);
+        let headers = P::headers(config.api_key.as_ref().map(secrets::Secret::expose))?;
+        Ok(Self {
+            protocol: P::new(&config.model, &url, config.request)?,
+            model: config.model,
+            setup: Setup::new(&url, &config.user_agent, config.extra_roots)?,
+            url,
+            headers,
+            who: Who { driver: P::NAME, host, key: config.api_key },
+            retry: config.retry,
+            idle_timeout: config.idle_timeout,
+            client: OnceLock::new(),
+        })
+    }
+
+    async fn exchange(&self, body: Bytes, sink: &mut dyn DeltaSink) -> Result<Reply, Fault> {
+        let client = self.client.get_or_init(|| self.setup.client()).as_ref().map_err(Clone::clone)?;
+        let request = client.post(self.url.clone()).headers(self.headers.clone()).body(body);
+        let response = match timeout(self.idle_timeout, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(client::fault(&error)),
+            Err(_) => return Err(Fault::new(Kind::Network, format!("sent no answer within {:?}", self.idle_timeout))),
+        };
+        let response = self.accept(response).await?;
+        self.read(response, sink).await
+    }
+
+    /// Lets an event stream through; everything else is a failure of some kind.
+    async fn accept(&self, response: Response) -> Result<Response, Fault> {
+        let status = response.status();
+        if status.is_redirection() {
+            let to = response.headers().get(LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
+            let to = to.map(|to| format!(" to `{}`", printable(&to, 100))).unwrap_or_default();
+            let mut fault = Fault::bad(format!("redirects{to} ({}), which is not followed", status.as_u16()));
+            fault.status = Some(status.as_u16());
+            return Err(fault);
+        }
+        let headers = response.headers().clone();
+        if !status.is_success() {
+            let body = self.error_body(response).await;
+            return Err(Fault::of_status(status.as_u16(), &headers, &body));
+        }
+        let media_type =
+            headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).to_lowercase());
+        let essence = media_type.as_deref().map(|value| value.split(';').next().unwrap_or_default().trim());
+        if matches!(essence, None | Some("text/event-stream")) {
+            return Ok(response);
+        }
+        let body = self.error_body(response).await;
+        if let Ok(value) = serde_json::from_slice::<Value>(&body)
+            && let Some(error) = value.get("error").filter(|error| !error.is_null())
+        {
+            return Err(Fault::of_error(error));
+        }
+        Err(Fault::bad(format!("answered `{}` instead of an event stream", printable(essence.unwrap_or_default(), 60))))
+    }
+
+    /// The first bytes of an error's body; none if it cannot be read, since the status says enough.
+    async fn error_body(&self, mut response: Response) -> Vec<u8> {
+        let mut body = Vec::new();
+        while let Ok(Ok(Some(chunk))) = timeout(self.idle_timeout.min(Duration::from_secs(10)), response.chunk()).await
+        {
+            body.extend_from_slice(&chunk);
+            if body.len() > LONGEST_ERROR {
+                body.truncate(LONGEST_ERROR);
+                break;
+            }
+        }
+        body
+    }
+
+    async fn read(&self, mut response: Response, sink: &mut dyn DeltaSink) -> Result<Reply, Fault> {
+        let mut sse = Sse::default();
+        let mut decoder = self.protocol.decoder();
+        let mut total = 0_usize;
+        loop {
+            // Some servers keep a finished stream open; what could still come is the usage.
+            let patience =
+                if decoder.may_end() { self.idle_timeout.min(Duration::from_secs(5)) } else { self.idle_timeout };
+            let chunk = match timeout(patience, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) | Ok(Err(_)) | Err(_) if decoder.may_end() => break,
+                Ok(Ok(None)) if total > 0 && sse.events() == 0 => {
+                    return Err(Fault::bad("sent an event stream without events"));
+                }
+                Ok(Ok(None)) => {
+                    return Err(Fault::new(Kind::CutStream, "ended the stream in the middle of the answer"));
+                }
+                Ok(Err(error)) => {
+                    let cause = client::cause(&error);
+                    return Err(Fault::new(Kind::CutStream, format!("broke off in the middle of the answer: {cause}")));
+                }
+                Err(_) => {
+                    return Err(Fault::new(
+                        Kind::CutStream,
+                        format!("sent nothing for {patience:?} in the middle of the answer"),
+                    ));
+                }
+            };
+            total = total.saturating_add(chunk.len());
+            if total > LONGEST_REPLY {
+                return Err(Fault::bad(format!("sent an answer of more than {} MiB", LONGEST_REPLY >> 20)));
+            }
+            if sse.feed(&chunk, &mut |event| decoder.event(event, sink))? {
+                // A body that is read to its end leaves its connection for the next call.
+                while let Ok(Ok(Some(_))) = timeout(TAIL, response.chunk()).await {}
+                break;
+            }
+        }
+        decoder.finish()
+    }
+}
+
+impl<P: Protocol> Driver for HttpDriver<P> {
+    fn name(&self) -> &str {
+        P::NAME
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn open(&self, system: &str, tools: &[ToolSpec]) -> Box<dyn Wire> {
+        self.protocol.open(system, tools)
+    }
+
+    fn call<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        params: CallParams,
+        sink: &'a mut dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<Reply, DriverError>> {
+        Box::pin(async move {
+            let call = Call { driver: self, body: Bytes::from(wire.body(params)) };
+            with_retries(&self.retry, &call, sink).await
+        })
+    }
+}
+
+struct Call<'a, P> {
+    driver: &'a HttpDriver<P>,
+    body: Bytes,
+}
+
+impl<P: Protocol> Attempt for Call<'_, P> {
+    fn attempt<'a>(&'a self, sink: &'a mut dyn DeltaSink) -> BoxFuture<'a, Result<Reply, DriverError>> {
+        Box::pin(async move {
+            let outcome = self.driver.exchange(self.body.clone(), sink).await;
+            outcome.map_err(|fault| self.driver.who.error(fault))
+        })
+    }
+}
+
+/// Reads the operator's endpoint.
+fn endpoint(text: &str) -> Result<Url, BuildError> {
+    let refuse = |endpoint: String, reason| BuildError::Endpoint { endpoint, reason };
+    let url = Url::parse(text.trim()).map_err(|_| refuse(hidden(text), "is not a URL"))?;
+    let shown = || hidden(url.as_str());
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refuse(shown(), "is neither http nor https"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refuse(shown(), "holds a user or password"));
+    }
+    if url.fragment().is_some() {
+        return Err(refuse(shown(), "has a fragment"));
+    }
+    Ok(url)
+}
+
+/// A URL without what may stand before its `@`.
+fn hidden(text: &str) -> String {
+    match (text.split_once("://"), text.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://[hidden]@{rest}"),
+        (None, Some((_, rest))) => format!("[hidden]@{rest}"),
+        (_, None) => text.to_owned(),
+    }
+}
+
+/// The endpoint with more path, its query kept.
+pub(crate) fn join(mut endpoint: Url, path: &str) -> Url {
+    let joined = format!("{}{path}", endpoint.path().trim_end_matches('/'));
+    endpoint.set_path(&joined);
+    endpoint
+}
+
+/// Headers that every provider takes; `key` is the credential's header and value.
+pub(crate) fn headers(key: Option<(HeaderName, String)>) -> Result<HeaderMap, BuildError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(http::header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    if let Some((name, value)) = key {
+        let mut value = HeaderValue::from_str(&value).map_err(|_| BuildError::Header { what: "API key" })?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
