@@ -127,10 +127,10 @@ impl Protected {
     pub fn redact(self, redactor: &Redactor) -> Clean {
         let mut raw = self.0;
         for part in &mut raw.parts {
-            if let RawPart::Text(text) = part {
-                if !redactor.is_clean(text) {
-                    *text = redactor.redact(text).into_string();
-                }
+            if let RawPart::Text(text) = part
+                && !redactor.is_clean(text)
+            {
+                *text = redactor.redact(text).into_string();
             }
         }
         if let Some(shell) = &mut raw.facts.shell {

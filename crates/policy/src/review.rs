@@ -56,7 +56,6 @@ impl Denial {
     }
 
     /// What the model is told.
-    #[must_use]
     pub fn words(&self, tool: &str) -> RuntimeWords {
         let mut words = RuntimeWords::new("the call to `").echo(tool).text("` was blocked: ");
         for (index, blocker) in self.blockers.iter().enumerate() {

@@ -1,1 +1,34 @@
-//! Stub; see ARCHITECTURE.md.
+//! Sessions and tasks: the agent loop, and what carries it out.
+//!
+//! The loop is a pure state machine ([`TaskLoop`]); [`Session`] interprets its effects with a driver, a
+//! registry of tools, a policy and the records. It starts no process, opens no socket and knows no
+//! provider: those come in as traits, so a whole session runs against fakes in a test.
+//!
+//! ```
+//! use runtime::{Effect, Event, Limits, TaskLoop};
+//! use vocab::StateEffect;
+//! let limits = Limits { max_turns: 1, max_tokens: 100, max_session_tokens: None };
+//! let mut task = TaskLoop::new(limits, 0);
+//! let any = |_: &str| StateEffect::Read;
+//! assert_eq!(task.step(Event::Started, &any), [Effect::Estimate]);
+//! assert_eq!(task.step(Event::Estimated(7), &any), [Effect::Infer { turn: 0 }]);
+//! ```
+
+mod dispatch;
+mod engine;
+mod frame;
+mod outbox;
+mod prompt;
+mod registry;
+mod relay;
+mod run;
+mod session;
+mod stop;
+mod summary;
+
+pub use engine::{NewTask, Session, Setup, Tally, TaskReport};
+pub use frame::{Artifact, Frame, Observer};
+pub use prompt::{ContextDocument, SkillEntry, system_prompt};
+pub use registry::{MissingGrant, Registry};
+pub use session::{Effect, End, Event, Group, Limits, StopCause, TaskLoop};
+pub use stop::{StopSignal, Stopper, stop_pair};

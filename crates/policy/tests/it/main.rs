@@ -1,5 +1,11 @@
 //! Review and confirmation: each denial beside its nearest allowed neighbour; the result's one way.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets what it does not expect fails at that place"
+)]
+
 use fence::{RuntimeWords, Source};
 use policy::{
     Action, ActionKind, Effect, Operation, Permit, Phase, Policy, RawResult, Review, Rules, Shown, cancel_pair, lexical,

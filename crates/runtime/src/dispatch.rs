@@ -1,0 +1,127 @@
+//! The one way of a tool call: propose → review → execute → protect → redact → fence → record.
+//!
+//! Every call of every transport comes through [`run_group`]. The calls of a group are proposed and
+//! reviewed in order, may run at the same time, and are recorded in order. A tool that panics costs its
+//! own call an error and nothing else.
+
+use std::time::{Duration, Instant};
+
+use fence::{RuntimeWords, Source};
+use policy::{ActionKind, BadInput, Cancel, Denial, Outcome, Policy, RawResult, Review, Shown};
+use record::Error as RecordError;
+use tokio::task::JoinHandle;
+use vocab::{Arguments, Message, StateEffect, ToolCall};
+
+use crate::outbox::{Ending, Outbox, Place};
+use crate::registry::Registry;
+use crate::{Frame, summary};
+
+/// What every call of a session goes by.
+pub(crate) struct Desk<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) policy: &'a Policy,
+    pub(crate) outbox: &'a mut Outbox,
+}
+
+/// A call on its way.
+enum Flight {
+    /// It never ran; the result is known.
+    Grounded { words: RuntimeWords, reason: &'static str, denial: Option<Denial> },
+    /// It runs.
+    Running { handle: JoinHandle<(Outcome, Duration)>, effect: StateEffect, skill: bool },
+}
+
+/// Runs the calls of one group and gives their results in the calls' order. After a cancel, what has
+/// not begun never does.
+pub(crate) async fn run_group(
+    desk: &mut Desk<'_>,
+    place: &Place,
+    calls: &[ToolCall],
+    cancel: &Cancel,
+) -> Result<Vec<Message>, RecordError> {
+    let mut flights = Vec::with_capacity(calls.len());
+    for call in calls {
+        flights.push(take_off(desk, place, call, cancel)?);
+    }
+    let mut results = Vec::with_capacity(calls.len());
+    for (call, flight) in calls.iter().zip(flights) {
+        results.push(land(desk, place, call, flight).await?);
+    }
+    Ok(results)
+}
+
+/// Propose and review; what is permitted starts.
+fn take_off(desk: &mut Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel) -> Result<Flight, RecordError> {
+    let grounded = |words, reason| Ok(Flight::Grounded { words, reason, denial: None });
+    let Some(tool) = desk.registry.get(&call.name) else {
+        return grounded(desk.registry.unknown(&call.name), "unknown_tool");
+    };
+    if cancel.is_canceled() {
+        return grounded(RuntimeWords::new("the task was stopped before this call began. Nothing ran."), "canceled");
+    }
+    let input = match &call.arguments {
+        Arguments::Object(input) => input,
+        Arguments::Malformed { reason, .. } => {
+            let words = RuntimeWords::new("the call to `").echo(&call.name).text("` cannot be read: ").echo(reason);
+            return grounded(words.text(". Nothing ran; send the call again with a JSON object."), "bad_arguments");
+        }
+    };
+    let proposal = match tool.propose(&call.id, input) {
+        Ok(proposal) => proposal,
+        Err(BadInput(words)) => return grounded(words, "bad_arguments"),
+    };
+    let began = Instant::now();
+    let review = desk.policy.review(proposal.action);
+    let took = began.elapsed();
+    let permit = match review {
+        Review::Allowed(permit) => permit,
+        Review::Denied(action, denial) => {
+            desk.outbox.reviewed(place, &action, Some(&denial), took)?;
+            return Ok(Flight::Grounded { words: denial.words(&call.name), reason: "blocked", denial: Some(denial) });
+        }
+    };
+    desk.outbox.reviewed(place, permit.action(), None, took)?;
+    let text = summary::of(input, desk.outbox.redactor());
+    let frame = Frame::ToolRunning { tool_name: &call.name, tool_call_id: &call.id, summary: &text };
+    desk.outbox.frame(&place.task, &frame);
+    let skill = permit.action().kind() == ActionKind::Skill;
+    let effect = tool.state_effect();
+    let running = proposal.execution.run(permit, cancel.clone());
+    let handle = tokio::spawn(async move {
+        let began = Instant::now();
+        let outcome = running.await;
+        (outcome, began.elapsed())
+    });
+    Ok(Flight::Running { handle, effect, skill })
+}
+
+/// Waits for a call's outcome and takes it to the model's text.
+async fn land(desk: &mut Desk<'_>, place: &Place, call: &ToolCall, flight: Flight) -> Result<Message, RecordError> {
+    let redactor = desk.outbox.redactor().clone();
+    let (handle, effect, skill) = match flight {
+        Flight::Grounded { words, reason, denial } => {
+            let shown = Shown::runtime(words, &redactor);
+            return desk.outbox.result(place, call, shown, &Ending::Denied { reason, denial: denial.as_ref() });
+        }
+        Flight::Running { handle, effect, skill } => (handle, effect, skill),
+    };
+    let (outcome, duration) = handle.await.unwrap_or_else(|_| (broken(), Duration::ZERO));
+    let shown = match outcome {
+        Outcome::Ran(raw) => raw.protect().redact(&redactor).fence(&Source::tool(&call.name)),
+        Outcome::Refused(denial) => {
+            let shown = Shown::runtime(denial.words(&call.name), &redactor);
+            let ending = Ending::Denied { reason: "blocked", denial: Some(&denial) };
+            return desk.outbox.result(place, call, shown, &ending);
+        }
+        Outcome::NotRun(words) => {
+            let shown = Shown::runtime(words, &redactor);
+            return desk.outbox.result(place, call, shown, &Ending::Denied { reason: "not_run", denial: None });
+        }
+    };
+    desk.outbox.result(place, call, shown, &Ending::Ran { effect, skill, duration })
+}
+
+/// What a call gets whose tool panicked.
+fn broken() -> Outcome {
+    Outcome::Ran(RawResult::error("the tool stopped on an internal fault; what it had done up to then may stand"))
+}

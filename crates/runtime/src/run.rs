@@ -1,0 +1,253 @@
+//! One task under way: what the loop decides, carried out.
+//!
+//! A stop is raced with whatever is being waited for: an answer is given up, tools are told and waited for.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use fence::{ModelText, Unfenced};
+use policy::cancel_pair;
+use record::{Body, Decision, Error as RecordError, Inference, TaskEnd};
+use vocab::{CallParams, ContextId, EndStatus, EventId, Part, Reply, TaskId, Wire};
+
+use crate::Frame;
+use crate::dispatch::{Desk, run_group};
+use crate::engine::{Fixed, Tally, TaskReport};
+use crate::outbox::{Outbox, Place, millis};
+use crate::relay::Relay;
+use crate::session::{Effect, End, Event, Group, TaskLoop};
+use crate::stop::StopSignal;
+
+/// Bytes of a request per token before the first reply has said better; low, so that the estimate errs high.
+const FIRST_GUESS: f64 = 3.0;
+
+/// One task under way.
+pub(crate) struct Run<'s> {
+    fixed: &'s Fixed,
+    outbox: &'s mut Outbox,
+    wire: Box<dyn Wire>,
+    place: Place,
+    start: EventId,
+    context: ContextId,
+    state: TaskLoop,
+    tally: Tally,
+    began: Instant,
+    bytes_per_token: f64,
+}
+
+/// Where a task begins: its id, its conversation, the line of its start, and the provider's form of
+/// the conversation with the task's text in it.
+pub(crate) struct Beginning {
+    pub(crate) task: TaskId,
+    pub(crate) context: ContextId,
+    pub(crate) start: EventId,
+    pub(crate) wire: Box<dyn Wire>,
+    /// Tokens that the session has used before.
+    pub(crate) spent: u64,
+}
+
+impl<'s> Run<'s> {
+    pub(crate) fn new(fixed: &'s Fixed, outbox: &'s mut Outbox, beginning: Beginning) -> Self {
+        let Beginning { task, context, start, wire, spent } = beginning;
+        Self {
+            fixed,
+            outbox,
+            wire,
+            place: Place { task, turn: 0, parent: start.clone() },
+            start,
+            context,
+            state: TaskLoop::new(fixed.limits, spent),
+            tally: Tally::default(),
+            began: Instant::now(),
+            bytes_per_token: FIRST_GUESS,
+        }
+    }
+}
+
+impl Run<'_> {
+    pub(crate) async fn drive(&mut self, stop: &mut StopSignal) -> Result<End, RecordError> {
+        self.outbox.frame(&self.place.task, &Frame::Working);
+        let mut queue = VecDeque::from(self.step(Event::Started));
+        while let Some(effect) = queue.pop_front() {
+            match effect {
+                Effect::Append(message) => {
+                    self.outbox.append(&message)?;
+                    self.wire.push(&message);
+                }
+                Effect::Estimate => {
+                    let event = stop.now().map_or_else(|| Event::Estimated(self.estimate()), Event::Stop);
+                    queue.extend(self.step(event));
+                }
+                Effect::Infer { turn } => queue.extend(self.infer(turn, stop).await?),
+                Effect::RunTools(groups) => queue.extend(self.run_tools(&groups, stop).await?),
+                Effect::WarnCut => {
+                    let text = "the reply was cut at the output cap (`inference.max_tokens`)";
+                    self.outbox.frame(&self.place.task, &Frame::Warning { code: "W-RUN-001", text });
+                }
+                // Comes while tools run, and is carried out there.
+                Effect::CancelTools => {}
+                Effect::End(end) => return Ok(end),
+            }
+        }
+        // Every path of the loop leads to an end; without one there is nothing left to wait for.
+        Ok(End { status: EndStatus::Failed, reply: String::new(), reason: Some("the agent loop stopped".to_owned()) })
+    }
+
+    fn step(&mut self, event: Event) -> Vec<Effect> {
+        let registry = &self.fixed.registry;
+        self.state.step(event, &|name| registry.effect_of(name))
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate"
+    )]
+    fn estimate(&self) -> u64 {
+        (self.wire.len() as f64 / self.bytes_per_token).ceil() as u64
+    }
+
+    async fn infer(&mut self, turn: u32, stop: &mut StopSignal) -> Result<Vec<Effect>, RecordError> {
+        self.place.turn = turn;
+        self.place.parent = self.start.clone();
+        let began = Instant::now();
+        let params = CallParams { max_tokens: self.fixed.limits.max_tokens };
+        let mut relay = Relay::new(self.outbox, &self.place);
+        let answer = tokio::select! {
+            biased;
+            cause = stop.stopped() => Err(cause),
+            answer = self.fixed.driver.call(&*self.wire, params, &mut relay) => Ok(answer),
+        };
+        relay.finish(answer.as_ref().ok().and_then(|answer| answer.as_ref().err()))?;
+        match answer {
+            Err(cause) => Ok(self.step(Event::Stop(cause))),
+            Ok(Err(error)) => {
+                let sentence = format!("{error}; {}", error.hint());
+                Ok(self.step(Event::InferenceFailed(sentence)))
+            }
+            Ok(Ok(reply)) => self.answered(reply, began.elapsed()),
+        }
+    }
+
+    fn answered(&mut self, mut reply: Reply, took: Duration) -> Result<Vec<Effect>, RecordError> {
+        self.learn_ratio(reply.usage.input_tokens);
+        for part in &mut reply.content {
+            if let Part::Text(text) = part {
+                let redactor = self.outbox.redactor();
+                if !redactor.is_clean(text.as_str()) {
+                    *text = ModelText::unfenced(Unfenced::Model, redactor.redact(text.as_str()).into_string());
+                }
+            }
+        }
+        let (stop_reason, usage, attempts, provider_id) =
+            (reply.stop, reply.usage, reply.attempts, reply.provider_id.clone());
+        let effects = self.step(Event::Replied(reply));
+        let message = effects.iter().find_map(|effect| match effect {
+            Effect::Append(message) => Some(message),
+            _ => None,
+        });
+        let calls = message.map_or(0, |message| u32::try_from(message.tool_calls().count()).unwrap_or(u32::MAX));
+        self.tally.add(Tally {
+            turns: 1,
+            tool_calls: calls,
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+        });
+        let mut message_ids = self.outbox.take_fresh();
+        message_ids.extend(message.map(|message| message.id.clone()));
+        let line = Inference {
+            turn: self.place.turn,
+            task_id: &self.place.task,
+            driver_choice: None,
+            model: None,
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cached_tokens: usage.cached_tokens,
+            cache_write_tokens: usage.cache_write_tokens,
+            thinking_tokens: usage.thinking_tokens,
+            decision: decision(&effects),
+            stop_reason,
+            tool_name: message.and_then(|message| message.tool_calls().next()).map(|call| call.name.as_str()),
+            tool_calls: calls,
+            provider_id: provider_id.as_deref(),
+            attempts,
+            duration_ms: millis(took),
+            system_sha: self.fixed.system_sha,
+            tools_sha: self.fixed.tools_sha,
+            message_ids: &message_ids,
+        };
+        self.place.parent = self.outbox.event(Some(&self.start), line)?;
+        self.outbox.frame(&self.place.task, &Frame::TurnEnded { tool_calls: calls });
+        Ok(effects)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    fn learn_ratio(&mut self, input_tokens: u64) {
+        if input_tokens > 0 {
+            let seen = self.wire.len() as f64 / input_tokens as f64;
+            // A provider that counts nothing useful must not make every request look free.
+            self.bytes_per_token = seen.clamp(1.0, 8.0);
+        }
+    }
+
+    async fn run_tools(&mut self, groups: &[Group], stop: &mut StopSignal) -> Result<Vec<Effect>, RecordError> {
+        let (canceler, cancel) = cancel_pair();
+        let mut results = Vec::new();
+        for Group(calls) in groups {
+            let mut desk = Desk { registry: &self.fixed.registry, policy: &self.fixed.policy, outbox: self.outbox };
+            let group = run_group(&mut desk, &self.place, calls, &cancel);
+            tokio::pin!(group);
+            let done = loop {
+                tokio::select! {
+                    biased;
+                    done = &mut group => break done,
+                    cause = stop.stopped(), if !cancel.is_canceled() => {
+                        let registry = &self.fixed.registry;
+                        let told = self.state.step(Event::Stop(cause), &|name| registry.effect_of(name));
+                        if told.contains(&Effect::CancelTools) {
+                            canceler.cancel();
+                        }
+                    }
+                }
+            };
+            results.extend(done?);
+        }
+        Ok(self.step(Event::ToolsDone(results)))
+    }
+
+    /// Writes the task's last line; gives the report and the tokens that the session has used now.
+    pub(crate) fn finish(self, end: End) -> Result<(TaskReport, u64), RecordError> {
+        let line = TaskEnd {
+            task_id: &self.place.task,
+            status: end.status,
+            error_code: None,
+            error: end.reason.as_deref(),
+            reply: Some(Body::Text(&end.reply)),
+            turns: self.tally.turns,
+            tool_calls: self.tally.tool_calls,
+            input_tokens: self.tally.input_tokens,
+            output_tokens: self.tally.output_tokens,
+            duration_ms: millis(self.began.elapsed()),
+        };
+        self.outbox.event(Some(&self.start), line)?;
+        let frame = Frame::Ended { status: end.status, reply: &end.reply, reason: end.reason.as_deref() };
+        self.outbox.frame(&self.place.task, &frame);
+        let spent = self.state.spent();
+        Ok((TaskReport { task: self.place.task, context: self.context, end, tally: self.tally }, spent))
+    }
+}
+
+/// What the loop does after a reply, in the trace's words.
+fn decision(effects: &[Effect]) -> Decision {
+    for effect in effects {
+        match effect {
+            Effect::RunTools(_) => return Decision::ToolCall,
+            Effect::Estimate | Effect::Infer { .. } => return Decision::Continue,
+            Effect::End(end) if end.status == EndStatus::Ok => return Decision::Reply,
+            Effect::End(_) => return Decision::Stop,
+            Effect::Append(_) | Effect::WarnCut | Effect::CancelTools => {}
+        }
+    }
+    Decision::Stop
+}

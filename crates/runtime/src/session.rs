@@ -1,0 +1,271 @@
+//! The agent loop as a pure state machine: [`TaskLoop::step`] takes what happened and says what to do.
+//!
+//! No clock, no I/O, no async: the engine carries the effects out and reports back. One invariant is
+//! kept here for everybody: when the loop asks for an inference or ends, every tool call of the
+//! history has exactly one result.
+
+use vocab::{EndStatus, Message, Reply, StateEffect, StopReason, ToolCall, Usage};
+
+/// What bounds one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Inference calls per task.
+    pub max_turns: u32,
+    /// Output cap per call, in tokens.
+    pub max_tokens: u32,
+    /// Tokens that the whole session may spend.
+    pub max_session_tokens: Option<u64>,
+}
+
+/// Why a running task is told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopCause {
+    /// Somebody canceled the task.
+    Canceled,
+    /// The session ends.
+    Interrupted,
+}
+
+impl StopCause {
+    fn status(self) -> EndStatus {
+        match self {
+            Self::Canceled => EndStatus::Canceled,
+            Self::Interrupted => EndStatus::Interrupted,
+        }
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Canceled => "the task was canceled",
+            Self::Interrupted => "the session was told to end",
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// The task's text entered the history.
+    Started,
+    /// The request of the coming turn is estimated at so many input tokens.
+    Estimated(u64),
+    /// The model answered.
+    Replied(Reply),
+    /// The model's answer failed for good.
+    InferenceFailed(String),
+    /// All calls of the turn have their results, in the calls' order.
+    ToolsDone(Vec<Message>),
+    /// Somebody wants the task to stop.
+    Stop(StopCause),
+}
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub enum Effect {
+    /// Estimate the request's tokens, and report them.
+    Estimate,
+    /// Call the model.
+    Infer {
+        /// Counts from 0.
+        turn: u32,
+    },
+    /// Put a message at the end of the history.
+    Append(Message),
+    /// Run these calls, group after group; the calls of one group may run at the same time.
+    RunTools(Vec<Group>),
+    /// Tell the running tools to stop; those that have not begun never do.
+    CancelTools,
+    /// Tell the operator that a reply was cut at the output cap.
+    WarnCut,
+    /// The task is over.
+    End(End),
+}
+
+/// Calls that may run at the same time: one call, or several that only read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group(pub Vec<ToolCall>);
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The status.
+    pub status: EndStatus,
+    /// The final reply; what there is of it when the task did not end well.
+    pub reply: String,
+    /// One sentence, unless the task ended well.
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    New,
+    Estimating,
+    Inferring,
+    RunningTools,
+    Ended,
+}
+
+/// One task's loop.
+#[derive(Debug)]
+pub struct TaskLoop {
+    limits: Limits,
+    phase: Phase,
+    turn: u32,
+    /// Tokens of the session, earlier tasks included.
+    spent: u64,
+    stop: Option<StopCause>,
+    last_text: String,
+    warned_cut: bool,
+}
+
+impl TaskLoop {
+    /// A task that has not begun; `spent` is what the session has used before it, in tokens.
+    #[must_use]
+    pub fn new(limits: Limits, spent: u64) -> Self {
+        Self { limits, phase: Phase::New, turn: 0, spent, stop: None, last_text: String::new(), warned_cut: false }
+    }
+
+    /// The turn that is under way, from 0.
+    #[must_use]
+    pub fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Tokens that the session has used up to now.
+    #[must_use]
+    pub fn spent(&self) -> u64 {
+        self.spent
+    }
+
+    /// Takes what happened and says what to do, in order. What comes too late is ignored.
+    pub fn step(&mut self, event: Event, effect_of: &dyn Fn(&str) -> StateEffect) -> Vec<Effect> {
+        match (self.phase, event) {
+            (Phase::Ended, _) => Vec::new(),
+            (Phase::New, Event::Started) => self.next_turn(),
+            (Phase::Estimating, Event::Estimated(tokens)) => self.admit(tokens),
+            (Phase::Inferring, Event::Replied(reply)) => self.replied(reply, effect_of),
+            (Phase::Inferring, Event::InferenceFailed(sentence)) => vec![self.end(EndStatus::Failed, Some(sentence))],
+            (Phase::RunningTools, Event::ToolsDone(results)) => self.tools_done(results),
+            (phase, Event::Stop(cause)) => self.stopped(phase, cause),
+            // An answer to a question that was withdrawn.
+            (
+                _,
+                Event::Started
+                | Event::Estimated(_)
+                | Event::Replied(_)
+                | Event::InferenceFailed(..)
+                | Event::ToolsDone(_),
+            ) => Vec::new(),
+        }
+    }
+
+    fn next_turn(&mut self) -> Vec<Effect> {
+        if let Some(cause) = self.stop {
+            return vec![self.end(cause.status(), Some(cause.sentence().to_owned()))];
+        }
+        if self.turn >= self.limits.max_turns {
+            let sentence = format!("the task used all its {} turns (`inference.max_turns`)", self.limits.max_turns);
+            return vec![self.end(EndStatus::MaxTurnsReached, Some(sentence))];
+        }
+        self.phase = Phase::Estimating;
+        vec![Effect::Estimate]
+    }
+
+    fn admit(&mut self, estimated: u64) -> Vec<Effect> {
+        if let Some(ceiling) = self.limits.max_session_tokens {
+            let needed = self.spent.saturating_add(estimated).saturating_add(u64::from(self.limits.max_tokens));
+            if needed > ceiling {
+                let sentence = format!(
+                    "the next call could pass the spend ceiling: {} tokens spent, about {estimated} to send, \
+                     up to {} to receive, {ceiling} allowed (`inference.max_session_tokens`)",
+                    self.spent, self.limits.max_tokens
+                );
+                return vec![self.end(EndStatus::SpendCeilingReached, Some(sentence))];
+            }
+        }
+        self.phase = Phase::Inferring;
+        vec![Effect::Infer { turn: self.turn }]
+    }
+
+    fn replied(&mut self, reply: Reply, effect_of: &dyn Fn(&str) -> StateEffect) -> Vec<Effect> {
+        self.spend(reply.usage);
+        let stop = reply.stop;
+        let mut effects = Vec::new();
+        let message = Message::assistant(reply.content);
+        self.last_text = message.text();
+        if stop == StopReason::MaxTokens && !self.warned_cut {
+            self.warned_cut = true;
+            effects.push(Effect::WarnCut);
+        }
+        let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
+        if !message.content.is_empty() {
+            effects.push(Effect::Append(message));
+        }
+        if !calls.is_empty() {
+            self.phase = Phase::RunningTools;
+            effects.push(Effect::RunTools(group(calls, effect_of)));
+            return effects;
+        }
+        match stop {
+            StopReason::EndTurn | StopReason::StopSequence | StopReason::MaxTokens => {
+                effects.push(self.end(EndStatus::Ok, None))
+            }
+            StopReason::Refusal => {
+                effects.push(self.end(EndStatus::Failed, Some("the model refused to answer".to_owned())))
+            }
+            StopReason::ToolUse => {
+                let sentence = "the model stopped to use a tool and named none";
+                effects.push(self.end(EndStatus::Failed, Some(sentence.to_owned())));
+            }
+            StopReason::PauseTurn => {
+                self.turn += 1;
+                effects.append(&mut self.next_turn());
+            }
+        }
+        effects
+    }
+
+    fn tools_done(&mut self, results: Vec<Message>) -> Vec<Effect> {
+        let mut effects: Vec<Effect> = results.into_iter().map(Effect::Append).collect();
+        self.turn += 1;
+        effects.append(&mut self.next_turn());
+        effects
+    }
+
+    fn stopped(&mut self, phase: Phase, cause: StopCause) -> Vec<Effect> {
+        if self.stop.is_some() {
+            return Vec::new();
+        }
+        self.stop = Some(cause);
+        match phase {
+            // The results still come, and are appended before the end.
+            Phase::RunningTools => vec![Effect::CancelTools],
+            // The engine has given the call up: it races the answer with the stop.
+            Phase::New | Phase::Estimating | Phase::Inferring | Phase::Ended => {
+                vec![self.end(cause.status(), Some(cause.sentence().to_owned()))]
+            }
+        }
+    }
+
+    fn spend(&mut self, usage: Usage) {
+        self.spent = self.spent.saturating_add(usage.input_tokens).saturating_add(usage.output_tokens);
+    }
+
+    fn end(&mut self, status: EndStatus, reason: Option<String>) -> Effect {
+        self.phase = Phase::Ended;
+        Effect::End(End { status, reply: std::mem::take(&mut self.last_text), reason })
+    }
+}
+
+/// Splits calls into groups, keeping their order: neighbours that only read share one.
+fn group(calls: Vec<ToolCall>, effect_of: &dyn Fn(&str) -> StateEffect) -> Vec<Group> {
+    let mut groups: Vec<(StateEffect, Group)> = Vec::new();
+    for call in calls {
+        let effect = effect_of(&call.name);
+        match groups.last_mut() {
+            Some((StateEffect::Read, Group(members))) if effect == StateEffect::Read => members.push(call),
+            _ => groups.push((effect, Group(vec![call]))),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}

@@ -1,0 +1,300 @@
+//! A model that plays what a test tells it, tools that do what their name says, a watcher that remembers.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use fence::{ModelText, RuntimeWords, Unfenced};
+use policy::{
+    Action, ActionKind, BadInput, Cancel, Effect, Execution, Operation, Outcome, Permit, Policy, Proposal, RawResult,
+    Rules, Tool,
+};
+use record::{Capture, Home};
+use runtime::{Artifact, Frame, Limits, NewTask, Observer, Registry, Session, Setup};
+use secrets::Redactor;
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use vocab::{
+    BoxFuture, CallParams, Delta, DeltaSink, Driver, DriverError, DriverErrorKind, Message, Origin, Part, Reply,
+    SessionId, StateEffect, StopReason, SystemClock, TaskId, TaskSource, ToolCall, ToolSpec, Usage, Wire,
+};
+
+/// One answer of the fake model.
+pub(crate) enum Say {
+    Text(&'static str),
+    Calls(&'static [(&'static str, &'static str)]),
+    Fail(DriverErrorKind),
+    /// Never answers; the test learns that it was asked.
+    Hang(Arc<Notify>),
+}
+
+/// A model that says these things, and remembers what it was sent.
+pub(crate) struct FakeDriver {
+    script: Mutex<VecDeque<Say>>,
+    history: Arc<Mutex<Vec<Message>>>,
+    pub(crate) sent: Arc<Mutex<Vec<Vec<Message>>>>,
+}
+
+impl FakeDriver {
+    pub(crate) fn new(script: Vec<Say>) -> Self {
+        Self { script: Mutex::new(script.into()), history: Arc::default(), sent: Arc::default() }
+    }
+}
+
+/// The wire is the driver's own history: the fake holds one conversation at a time.
+struct FakeWire(Arc<Mutex<Vec<Message>>>);
+
+impl Wire for FakeWire {
+    fn push(&mut self, message: &Message) {
+        self.0.lock().unwrap().push(message.clone());
+    }
+
+    fn body(&self, _: CallParams) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len() * 100
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
+    }
+}
+
+impl Driver for FakeDriver {
+    fn name(&self) -> &str {
+        "fake"
+    }
+
+    fn model(&self) -> &str {
+        "fake-1"
+    }
+
+    fn open(&self, _: &str, _: &[ToolSpec]) -> Box<dyn Wire> {
+        self.history.lock().unwrap().clear();
+        Box::new(FakeWire(Arc::clone(&self.history)))
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a dyn Wire,
+        _: CallParams,
+        sink: &'a mut dyn DeltaSink,
+    ) -> BoxFuture<'a, Result<Reply, DriverError>> {
+        let history = self.history.lock().unwrap().clone();
+        let turn = history.len();
+        self.sent.lock().unwrap().push(history);
+        let say = self.script.lock().unwrap().pop_front();
+        Box::pin(async move {
+            let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+            let (content, stop) = match say {
+                Some(Say::Text(text)) => {
+                    for piece in text.split_inclusive(' ') {
+                        sink.delta(Delta::Text(piece));
+                    }
+                    (vec![Part::Text(ModelText::unfenced(Unfenced::Model, text))], StopReason::EndTurn)
+                }
+                Some(Say::Calls(calls)) => {
+                    let call = |(index, (name, input)): (usize, &(&str, &str))| {
+                        Part::ToolCall(ToolCall::new(format!("call_{turn}_{index}"), *name, input))
+                    };
+                    (calls.iter().enumerate().map(call).collect(), StopReason::ToolUse)
+                }
+                Some(Say::Fail(kind)) => {
+                    let message = "the fake provider failed".to_owned();
+                    return Err(DriverError { kind, status: Some(500), message, retry_after: None, retryable: false });
+                }
+                Some(Say::Hang(asked)) => {
+                    asked.notify_one();
+                    return std::future::pending().await;
+                }
+                None => panic!("the script of the fake model is over"),
+            };
+            Ok(Reply { content, stop, usage, provider_id: Some("p_1".into()), attempts: 1 })
+        })
+    }
+}
+
+/// What a fake tool does.
+#[derive(Clone)]
+pub(crate) enum Deed {
+    /// Gives its input back.
+    Echo,
+    /// Says that it started and waits to be canceled.
+    Wait(Arc<Notify>),
+    Panic,
+    /// Tries what was not reviewed.
+    Overreach,
+    Skill,
+    /// Two of these at a time meet; one alone waits for ever.
+    Meet(Arc<tokio::sync::Barrier>),
+}
+
+pub(crate) struct FakeTool {
+    spec: ToolSpec,
+    effect: StateEffect,
+    deed: Deed,
+}
+
+impl FakeTool {
+    pub(crate) fn make(name: &str, effect: StateEffect, deed: Deed) -> Arc<dyn Tool> {
+        let spec =
+            ToolSpec { name: name.into(), description: "a fake".into(), input_schema: json!({"type": "object"}) };
+        Arc::new(Self { spec, effect, deed })
+    }
+}
+
+impl Tool for FakeTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn state_effect(&self) -> StateEffect {
+        self.effect
+    }
+
+    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
+        if input.contains_key("bad") {
+            return Err(BadInput(RuntimeWords::new("`bad` is no input")));
+        }
+        let path = input.get("path").and_then(Value::as_str).unwrap_or("/w/file").to_owned();
+        let kind = if matches!(self.deed, Deed::Skill) { ActionKind::Skill } else { ActionKind::FilesRead };
+        let action = Action::new(call_id, &self.spec.name, kind).with(Effect::path(Operation::Read, path));
+        Ok(Proposal { action, execution: Box::new(Doing(self.deed.clone(), Value::Object(input.clone()))) })
+    }
+}
+
+struct Doing(Deed, Value);
+
+impl Execution for Doing {
+    fn run(self: Box<Self>, permit: Permit, mut cancel: Cancel) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            match self.0 {
+                Deed::Echo => Outcome::Ran(RawResult::ok(self.1.to_string())),
+                Deed::Wait(started) => {
+                    started.notify_one();
+                    cancel.canceled().await;
+                    Outcome::Ran(RawResult::error("stopped half-way"))
+                }
+                Deed::Panic => panic!("a fault in a tool"),
+                Deed::Overreach => match permit.confirm_path(Operation::Write, "/w/x".as_ref()) {
+                    Ok(_) => Outcome::Ran(RawResult::ok("wrote")),
+                    Err(denial) => Outcome::Refused(denial),
+                },
+                Deed::Skill => Outcome::Ran(RawResult::skill("# How we write\nBriefly.")),
+                Deed::Meet(barrier) => {
+                    barrier.wait().await;
+                    Outcome::Ran(RawResult::ok("met"))
+                }
+            }
+        })
+    }
+}
+
+/// What a watcher saw, in words.
+#[derive(Clone, Default)]
+pub(crate) struct Seen(pub(crate) Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Observer for Seen {
+    fn frame(&mut self, _: &TaskId, frame: &Frame<'_>) {
+        let line = match frame {
+            Frame::Working => "working".to_owned(),
+            Frame::Text(text) => format!("text {text}"),
+            Frame::Thinking(text) => format!("thinking {text}"),
+            Frame::ToolCallStarted { tool_name, .. } => format!("started {tool_name}"),
+            Frame::ToolRunning { tool_name, summary, .. } => format!("running {tool_name} {summary}"),
+            Frame::Artifact(Artifact { tool_name, fence_source, shown, .. }) => {
+                format!("artifact {tool_name} {fence_source:?} {} {:?}", shown.is_error, texts(&shown.parts))
+            }
+            Frame::Retrying { attempt, .. } => format!("retrying {attempt}"),
+            Frame::TurnEnded { tool_calls } => format!("turn ended {tool_calls}"),
+            Frame::Warning { code, .. } => format!("warning {code}"),
+            Frame::Ended { status, reply, .. } => format!("ended {} {reply}", status.as_str()),
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+pub(crate) fn texts(parts: &[Part]) -> Vec<&str> {
+    parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => text.as_str(),
+            _ => "?",
+        })
+        .collect()
+}
+
+/// A session against fakes, with its records in a directory of its own.
+pub(crate) struct Stage {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) home: Home,
+    pub(crate) session: SessionId,
+    pub(crate) seen: Seen,
+    pub(crate) sent: Arc<Mutex<Vec<Vec<Message>>>>,
+    pub(crate) redactor: Redactor,
+}
+
+pub(crate) const LIMITS: Limits = Limits { max_turns: 10, max_tokens: 100, max_session_tokens: None };
+
+impl Stage {
+    pub(crate) fn open(script: Vec<Say>, tools: Vec<Arc<dyn Tool>>) -> (Self, Session) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(&dir.path().join("home")).unwrap();
+        home.ensure().unwrap();
+        let driver = FakeDriver::new(script);
+        let stage = Self {
+            home,
+            session: SessionId::new(),
+            seen: Seen::default(),
+            sent: Arc::clone(&driver.sent),
+            redactor: Redactor::new(),
+            dir,
+        };
+        let setup = Setup {
+            session: stage.session.clone(),
+            mur_version: "0.0.0",
+            capsule: ("fake".into(), "1".into()),
+            workdir: "/w".into(),
+            home: stage.home.clone(),
+            capture: Capture::Content,
+            driver: Arc::new(driver),
+            scripted: false,
+            system: "Be brief.".into(),
+            registry: Registry::new(tools, |name| {
+                (name == "files_write").then_some("`files_write` in `capabilities.tools`")
+            }),
+            policy: Policy::new(Rules::new("/w".into())),
+            redactor: stage.redactor.clone(),
+            limits: LIMITS,
+            clock: Arc::new(SystemClock),
+            observer: Box::new(stage.seen.clone()),
+        };
+        let session = Session::start(setup).unwrap();
+        (stage, session)
+    }
+
+    /// The trace, line by line.
+    pub(crate) fn trace(&self) -> Vec<Value> {
+        lines(&self.home.trace_path(&self.session))
+    }
+
+    /// The conversation of a context, line by line.
+    pub(crate) fn conversation(&self, context: &vocab::ContextId) -> Vec<Value> {
+        lines(&self.home.conversation_path(context))
+    }
+}
+
+fn lines(path: &std::path::Path) -> Vec<Value> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub(crate) fn task(text: &str, origin: Origin) -> NewTask {
+    NewTask { text: text.into(), origin, sender: None, source: TaskSource::Cli }
+}
