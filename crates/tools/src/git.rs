@@ -1,0 +1,320 @@
+//! `git_status` and `git_diff`: the host's git, made unable to run what a repository brings along.
+//!
+//! These are looking tools, offered without any shell grant, on repositories that the agent may have
+//! written itself. So git runs on a stand-in (`repository`) with a configuration of ours, an environment
+//! of its own, no optional locks, no lazy fetches, no external or text conversions and no submodules.
+//! Paths that the policy refuses are withheld and counted.
+//!
+//! Not covered: `git` itself is trusted, as found outside of what the agent can write.
+
+mod repository;
+mod status;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::{Action, ActionKind, BadInput, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use vocab::{StateEffect, ToolSpec};
+
+use crate::Environment;
+use crate::definition::Definition;
+use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes, waiting};
+use repository::{Repository, StandIn, discover};
+use status::Status;
+
+/// The tool `git_status`.
+#[must_use]
+pub fn git_status(environment: &Environment, processes: &Arc<Processes>) -> Arc<dyn Tool> {
+    let description = "Show the state of a git work tree: branch, staged, changed, conflicting and untracked files.";
+    let properties = json!({"path": path_property()});
+    let definition = Definition::new("git_status", StateEffect::Read, description, properties, &[]);
+    Arc::new(Git {
+        definition,
+        kind: ActionKind::GitStatus,
+        root: environment.root().to_owned(),
+        processes: Arc::clone(processes),
+    })
+}
+
+/// The tool `git_diff`.
+#[must_use]
+pub fn git_diff(environment: &Environment, processes: &Arc<Processes>) -> Arc<dyn Tool> {
+    let description =
+        "Show the changes of a git work tree as a unified diff: what is not staged yet, or with `staged` what is.";
+    let properties = json!({
+        "path": path_property(),
+        "staged": {"type": "boolean", "description": "show what is staged; false by default"},
+    });
+    let definition = Definition::new("git_diff", StateEffect::Read, description, properties, &[]);
+    Arc::new(Git {
+        definition,
+        kind: ActionKind::GitDiff,
+        root: environment.root().to_owned(),
+        processes: Arc::clone(processes),
+    })
+}
+
+fn path_property() -> Value {
+    json!({"type": "string", "minLength": 1, "description": "a file or directory to look at; the working directory by default"})
+}
+
+struct Git {
+    definition: Definition,
+    kind: ActionKind,
+    root: PathBuf,
+    processes: Arc<Processes>,
+}
+
+#[derive(Deserialize)]
+struct Input {
+    path: Option<String>,
+    #[serde(default)]
+    staged: bool,
+}
+
+impl Tool for Git {
+    fn spec(&self) -> &ToolSpec {
+        self.definition.spec()
+    }
+
+    fn state_effect(&self) -> StateEffect {
+        self.definition.state_effect()
+    }
+
+    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
+        let Input { path, staged } = self.definition.read(input)?;
+        let path = path.unwrap_or_else(|| ".".to_owned());
+        let verb = if self.kind == ActionKind::GitDiff { "diff" } else { "status" };
+        let action = Action::new(call_id, &self.spec().name, self.kind)
+            .with(Effect::path(Operation::Read, self.root.join(&path)))
+            .with(Effect::argv(vec!["git".to_owned(), verb.to_owned()]));
+        let processes = Arc::clone(&self.processes);
+        let kind = self.kind;
+        let execution = waiting(move |permit, cancel| async move {
+            let mut session = Session::open(processes, permit, cancel, path).await?;
+            if kind == ActionKind::GitDiff { session.diff(staged).await } else { session.status().await }
+        });
+        Ok(Proposal { action, execution })
+    }
+}
+
+/// One repository, reachable through its stand-in.
+struct Session {
+    processes: Arc<Processes>,
+    permit: Permit,
+    cancel: Cancel,
+    program: PathBuf,
+    repository: Repository,
+    stand_in: StandIn,
+}
+
+impl Session {
+    async fn open(processes: Arc<Processes>, permit: Permit, cancel: Cancel, path: String) -> Result<Self, Halt> {
+        let program = proc::find("git", processes.environment.search())?;
+        let (root, tmp) = (permit.root().to_owned(), processes.environment.tmp().to_owned());
+        let made = tokio::task::spawn_blocking(move || {
+            let repository = discover(&root, &path)?;
+            let stand_in = repository.stand_in(&tmp)?;
+            Ok::<_, ProcessError>((repository, stand_in))
+        });
+        let (repository, stand_in) = made.await.map_err(std::io::Error::from)??;
+        permit.confirm_path(Operation::Read, &repository.top.join(&repository.path))?;
+        for real in &stand_in.reads {
+            if !real.starts_with(permit.root()) {
+                return Err(ProcessError::RepositoryOutside.into());
+            }
+            permit.confirm_path(Operation::Read, real)?;
+        }
+        let mut session = Self { processes, permit, cancel, program, repository, stand_in };
+        session.take_configuration().await?;
+        Ok(session)
+    }
+
+    /// Reads the repository's own configuration as data, and keeps what is harmless.
+    async fn take_configuration(&mut self) -> Result<(), Halt> {
+        let mut entries = Vec::new();
+        for file in self.repository.configs().collect::<Vec<_>>() {
+            let real = file.canonicalize()?;
+            self.permit.confirm_path(Operation::Read, &real)?;
+            let args = [
+                "config".into(),
+                "--file".into(),
+                real.into_os_string(),
+                "--no-includes".into(),
+                "--list".into(),
+                "--null".into(),
+            ];
+            let listed = self.git(args, None).await?;
+            for entry in listed.stdout.captured.head.split(|byte| *byte == 0) {
+                let text = String::from_utf8_lossy(entry);
+                // A key without a value is a switch that is on.
+                let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
+                entries.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        Ok(self.stand_in.configure(&entries)?)
+    }
+
+    async fn status(&mut self) -> Result<RawResult, Halt> {
+        let args = [
+            "status",
+            "--porcelain=v2",
+            "--branch",
+            "-z",
+            "--untracked-files=normal",
+            "--ignore-submodules=all",
+            "--no-ahead-behind",
+        ];
+        let mut args: Vec<OsString> = args.map(OsString::from).to_vec();
+        args.extend(self.pathspec());
+        let finished = self.git(args, None).await?;
+        let mut status = Status::parse(&finished.stdout.captured.head);
+        let withheld = status.withhold(|path| self.may_show(path));
+        let mut text =
+            if status.is_empty() && self.asked_for_nothing() { missing() } else { status.text(&self.prefix()) };
+        if finished.stdout.captured.omitted > 0 {
+            text.push_str("the list is longer than can be shown here; ask for a part of it with `path`\n");
+        }
+        text.push_str(&withheld_words(withheld));
+        Ok(RawResult::ok(text).with_facts(finished.facts("git", "git status")))
+    }
+
+    async fn diff(&mut self, staged: bool) -> Result<RawResult, Halt> {
+        let blocked = self.blocked(staged).await?;
+        let mut args = diff_args(staged);
+        let prefix = self.prefix();
+        for (option, side) in [("--src-prefix=", "a/"), ("--dst-prefix=", "b/")] {
+            let mut option = OsString::from(option);
+            option.push(Path::new(side).join(&prefix));
+            if !option.as_bytes().ends_with(b"/") {
+                option.push("/");
+            }
+            args.push(option);
+        }
+        args.extend(self.pathspec());
+        if self.repository.path.as_os_str().is_empty() {
+            args.push("--".into());
+        }
+        args.extend(blocked.iter().map(|path| magic(":(top,literal,exclude)", path)));
+        let log = self.permit.action().call_id().to_owned();
+        let finished = self.git(args, Some(log)).await?;
+        let which = if staged { "staged" } else { "not staged" };
+        let mut text = if finished.stdout.captured.total == 0 && self.asked_for_nothing() {
+            missing()
+        } else if finished.stdout.captured.total == 0 {
+            format!("no changes that are {which}\n")
+        } else {
+            format!("changes that are {which}, {}\n", crate::show::bytes(finished.stdout.captured.total))
+        };
+        finished.stdout.section("diff", self.permit.root(), &mut text);
+        text.push_str(&withheld_words(blocked.len()));
+        let command = if staged { "git diff --cached" } else { "git diff" };
+        Ok(RawResult::ok(text).with_facts(finished.facts("git", command)))
+    }
+
+    /// The changed paths that may not be shown. A rename is withheld when either of its names is.
+    async fn blocked(&mut self, staged: bool) -> Result<Vec<PathBuf>, Halt> {
+        let mut args = diff_args(staged);
+        args.extend(["--name-status".into(), "-z".into()]);
+        args.extend(self.pathspec());
+        let listed = self.git(args, None).await?;
+        if listed.stdout.captured.omitted > 0 {
+            return Err(ProcessError::TooManyChanges.into());
+        }
+        let mut fields = listed.stdout.captured.head.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+        let mut blocked = Vec::new();
+        while let Some(letter) = fields.next() {
+            let names = if matches!(letter.first(), Some(b'R' | b'C')) { 2 } else { 1 };
+            let paths: Vec<PathBuf> =
+                fields.by_ref().take(names).map(|name| Path::new(OsStr::from_bytes(name)).to_owned()).collect();
+            if !paths.iter().all(|path| self.may_show(path)) {
+                blocked.extend(paths);
+            }
+        }
+        Ok(blocked)
+    }
+
+    fn may_show(&self, path: &Path) -> bool {
+        self.permit.confirm_path(Operation::Read, &self.repository.top.join(path)).is_ok()
+    }
+
+    /// Whether there is nothing at the path that was asked for.
+    fn asked_for_nothing(&self) -> bool {
+        self.repository.top.join(&self.repository.path).symlink_metadata().is_err()
+    }
+
+    /// Where the work tree is, seen from the root.
+    fn prefix(&self) -> PathBuf {
+        self.repository.top.strip_prefix(self.permit.root()).unwrap_or(Path::new("")).to_owned()
+    }
+
+    fn pathspec(&self) -> Vec<OsString> {
+        let path = &self.repository.path;
+        if path.as_os_str().is_empty() { Vec::new() } else { vec!["--".into(), magic(":(top,literal)", path)] }
+    }
+
+    /// Runs git to a success.
+    async fn git(&mut self, args: impl IntoIterator<Item = OsString>, log: Option<String>) -> Result<Finished, Halt> {
+        let cwd = self.repository.top.clone();
+        let cleared = self.permit.confirm_process(&self.program, &cwd)?;
+        let argv = ["git", "--no-pager", "--no-replace-objects"].into_iter().map(OsString::from).chain(args).collect();
+        let job = Job { argv, env: self.variables(), cwd, stdin: None, timeout: self.processes.timeout, log };
+        let finished = proc::run(&self.processes, cleared, job, &mut self.cancel).await?;
+        if finished.succeeded() {
+            return Ok(finished);
+        }
+        let said = proc::visible(&finished.stderr.captured.head);
+        let said = if said.trim().is_empty() { "it gave no reason".to_owned() } else { said.trim().to_owned() };
+        Err(ProcessError::Git { end: finished.end.words(), said }.into())
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        let own = [
+            ("PATH", self.processes.environment.search_path()),
+            ("GIT_DIR", self.stand_in.path().into()),
+            ("GIT_WORK_TREE", self.repository.top.clone().into()),
+        ];
+        let fixed = [
+            ("HOME", "/nonexistent"),
+            ("LC_ALL", "C.UTF-8"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_ALLOW_PROTOCOL", ""),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ];
+        own.into_iter()
+            .chain(fixed.map(|(name, value)| (name, value.into())))
+            .map(|(name, value)| (name.into(), value))
+            .collect()
+    }
+}
+
+fn diff_args(staged: bool) -> Vec<OsString> {
+    let args = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--find-renames"];
+    args.into_iter().chain(staged.then_some("--cached")).map(OsString::from).collect()
+}
+
+fn magic(magic: &str, path: &Path) -> OsString {
+    let mut spec = OsString::from(magic);
+    spec.push(path);
+    spec
+}
+
+fn missing() -> String {
+    "there is nothing at this path, and git knows of no change to it\n".to_owned()
+}
+
+fn withheld_words(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => "1 path is withheld by the policy\n".to_owned(),
+        many => format!("{many} paths are withheld by the policy\n"),
+    }
+}

@@ -1,0 +1,261 @@
+//! The one place in which tools start a process.
+//!
+//! `run` takes a [`Cleared`], so a program that no review saw cannot be started, and it alone calls
+//! `sandbox::spawn`. It bounds what a process can cost the agent: time, memory for its output, disk for
+//! its log. What it writes passes the redactor first, before anything is cut: a secret that a cut went
+//! through could not be recognised any more. Both streams are drained in tasks of their own, so that neither a full pipe nor a slow disk
+//! nor a process that hangs in the kernel keeps a result back for longer than the limit and the grace.
+//!
+//! What a process may do while it runs is the sandbox's business.
+
+mod capture;
+mod environment;
+mod error;
+mod execution;
+mod log;
+mod program;
+mod report;
+mod visible;
+
+use std::ffi::OsString;
+use std::future::{Future, poll_fn};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use manifest::Resources;
+use policy::{Cancel, Cleared, Operation};
+use sandbox::{Confinement, Exit, Limits, Process, SandboxError, Stdin};
+use secrets::{Redactor, StreamRedactor};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use capture::Capture;
+pub(crate) use capture::Captured;
+pub use environment::{Directories, EnvironmentGrant, ProcessEnvironment};
+pub(crate) use error::{Halt, ProcessError};
+pub(crate) use execution::{directory, waiting};
+use log::{Log, LogEnd, LogTarget};
+pub(crate) use program::{executable, find};
+pub(crate) use visible::visible;
+
+/// Between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(1);
+/// After KILL: how long the end, the pipes and the log are waited for before the result goes without.
+const PATIENCE: Duration = Duration::from_secs(1);
+const CHUNK: usize = 64 * 1024;
+
+/// What all processes of a session share.
+#[derive(Debug)]
+pub struct Processes {
+    /// Where logs go, as a real path.
+    pub workdir: PathBuf,
+    /// The variables that each starts with.
+    pub environment: ProcessEnvironment,
+    /// Resource limits: `capabilities.resources`.
+    pub limits: Limits,
+    /// How long one may run: `capabilities.shell.timeout_secs`.
+    pub timeout: Duration,
+    /// What the session knows to be secret.
+    pub redactor: Redactor,
+}
+
+/// The limits that a manifest sets, `capabilities.resources`.
+#[must_use]
+pub fn process_limits(resources: &Resources) -> Limits {
+    Limits {
+        cpu_seconds: resources.cpu_seconds,
+        memory_bytes: resources.memory_bytes,
+        max_processes: resources.max_processes,
+        max_open_files: resources.max_open_files,
+        max_file_size_bytes: resources.max_file_size_bytes,
+    }
+}
+
+/// One process to run.
+pub(crate) struct Job {
+    /// The arguments, `argv[0]` first. The program itself is what was cleared.
+    pub(crate) argv: Vec<OsString>,
+    /// The whole environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// The real directory that was confirmed.
+    pub(crate) cwd: PathBuf,
+    /// What it reads; nothing when absent.
+    pub(crate) stdin: Option<Vec<u8>>,
+    /// How long it may run.
+    pub(crate) timeout: Duration,
+    /// The call whose log holds what is too long to show; no log when absent.
+    pub(crate) log: Option<String>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// By itself, or by a signal that was not ours.
+    Exited(Exit),
+    /// It ran longer than this and was stopped.
+    TimedOut(Duration),
+    /// The call was canceled.
+    Canceled,
+    /// It could not be followed to its end.
+    Lost(String),
+}
+
+/// One stream of a process that ran.
+pub(crate) struct Stream {
+    /// What was kept in memory.
+    pub(crate) captured: Captured,
+    /// What became of its log, when it needed one.
+    pub(crate) log: Option<LogEnd>,
+}
+
+/// A process that ran.
+pub(crate) struct Finished {
+    /// How it ended.
+    pub(crate) end: End,
+    /// Its output.
+    pub(crate) stdout: Stream,
+    /// Its error output.
+    pub(crate) stderr: Stream,
+}
+
+/// Starts what was cleared and follows it to its end.
+///
+/// # Errors
+/// When it could not be started: nothing ran then.
+pub(crate) async fn run(
+    shared: &Processes,
+    cleared: Cleared,
+    job: Job,
+    cancel: &mut Cancel,
+) -> Result<Finished, ProcessError> {
+    if cleared.operation() != Operation::Execute {
+        return Err(ProcessError::NotCleared);
+    }
+    let mut confinement = Confinement::new(cleared.path(), job.cwd);
+    confinement.argv = job.argv;
+    confinement.env = job.env;
+    confinement.stdin = job.stdin.map_or(Stdin::Null, Stdin::Bytes);
+    confinement.limits = shared.limits;
+    let (mut process, _enforcement) = sandbox::spawn(&confinement).await?;
+    let log = job.log.map(|call_id| LogTarget { workdir: shared.workdir.clone(), call_id });
+    let stdout = process.stdout.take().map(|pipe| Pump::start(pipe, "stdout", &shared.redactor, log.clone()));
+    let stderr = process.stderr.take().map(|pipe| Pump::start(pipe, "stderr", &shared.redactor, log));
+    let end = follow(&process, job.timeout, cancel).await;
+    let until = Instant::now() + PATIENCE * 2;
+    let (stdout, stderr) = (Pump::finish(stdout, until).await, Pump::finish(stderr, until).await);
+    Ok(Finished { end, stdout, stderr })
+}
+
+/// Waits for the end, or brings it about.
+async fn follow(process: &Process, limit: Duration, cancel: &mut Cancel) -> End {
+    let early = match tokio::time::timeout(limit, ended_or_canceled(process, cancel)).await {
+        Ok(Some(end)) => return exited(end),
+        Ok(None) => End::Canceled,
+        Err(_) => End::TimedOut(limit),
+    };
+    process.terminate(GRACE);
+    // How it ends now says nothing about the command; what still hangs in the kernel is left to the
+    // sandbox, which keeps on killing it.
+    let _ = tokio::time::timeout(GRACE + PATIENCE, process.wait()).await;
+    early
+}
+
+async fn ended_or_canceled(process: &Process, cancel: &mut Cancel) -> Option<Result<Exit, SandboxError>> {
+    let mut ended = pin!(process.wait());
+    let mut canceled = pin!(cancel.canceled());
+    poll_fn(|context| {
+        if let Poll::Ready(end) = ended.as_mut().poll(context) {
+            return Poll::Ready(Some(end));
+        }
+        canceled.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
+
+fn exited(end: Result<Exit, SandboxError>) -> End {
+    match end {
+        Ok(exit) => End::Exited(exit),
+        Err(error) => End::Lost(error.to_string()),
+    }
+}
+
+/// Drains one pipe.
+struct Pump {
+    kept: Arc<Mutex<Capture>>,
+    task: JoinHandle<Option<LogEnd>>,
+}
+
+impl Pump {
+    fn start(
+        pipe: impl AsyncRead + Unpin + Send + 'static,
+        stream: &'static str,
+        redactor: &Redactor,
+        log: Option<LogTarget>,
+    ) -> Self {
+        let kept = Arc::new(Mutex::new(Capture::default()));
+        let keeper = Keeper { kept: Arc::clone(&kept), stream, target: log, log: None };
+        let task = tokio::spawn(drain(pipe, StreamRedactor::new(redactor), keeper));
+        Self { kept, task }
+    }
+
+    /// What the pipe brought. A pipe that does not end in time is given up, and what came of it counts.
+    async fn finish(pump: Option<Self>, until: Instant) -> Stream {
+        let Some(Self { kept, mut task }) = pump else { return Stream { captured: Captured::default(), log: None } };
+        let log = match tokio::time::timeout_at(until, &mut task).await {
+            Ok(log) => log.unwrap_or_default(),
+            Err(_) => {
+                task.abort();
+                None
+            }
+        };
+        Stream { captured: std::mem::take(&mut *lock(&kept)).finish(), log }
+    }
+}
+
+async fn drain(mut pipe: impl AsyncRead + Unpin, mut redactor: StreamRedactor, mut keeper: Keeper) -> Option<LogEnd> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        // A pipe that cannot be read any more has ended.
+        let count = pipe.read(&mut chunk).await.unwrap_or(0);
+        let Some(bytes) = chunk.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+        keeper.keep(&redactor.push_bytes(bytes)).await;
+    }
+    keeper.keep(&redactor.finish_bytes()).await;
+    match keeper.log {
+        Some(log) => Some(log.finish(PATIENCE).await),
+        None => None,
+    }
+}
+
+/// Puts one stream where it belongs: into memory, and into a log as soon as memory does not hold it.
+struct Keeper {
+    kept: Arc<Mutex<Capture>>,
+    stream: &'static str,
+    target: Option<LogTarget>,
+    log: Option<Log>,
+}
+
+impl Keeper {
+    async fn keep(&mut self, bytes: &[u8]) {
+        let overflowing = lock(&self.kept).overflows_with(bytes.len());
+        if let (true, None, Some(target)) = (overflowing, &self.log, &self.target) {
+            let log = Log::open(target, self.stream);
+            let before = lock(&self.kept).whole().unwrap_or_default();
+            log.push(before).await;
+            self.log = Some(log);
+        }
+        lock(&self.kept).push(bytes);
+        if let Some(log) = &self.log {
+            log.push(bytes.to_vec()).await;
+        }
+    }
+}
+
+/// A poisoned lock means that a push panicked: what was kept until then still counts.
+fn lock(kept: &Mutex<Capture>) -> std::sync::MutexGuard<'_, Capture> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,124 @@
+//! Why a process did not run, in words that the agent can act on.
+
+use std::path::PathBuf;
+
+use policy::Denial;
+use sandbox::SandboxError;
+
+/// Why a call that starts a process ended without its output.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// The second review said no.
+    Denied(Denial),
+    /// It could not be done.
+    Failed(ProcessError),
+}
+
+impl From<Denial> for Halt {
+    fn from(denial: Denial) -> Self {
+        Self::Denied(denial)
+    }
+}
+
+impl<E: Into<ProcessError>> From<E> for Halt {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A process that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProcessError {
+    /// No directory of the search path holds it.
+    #[error("the program `{name}` is not on this host; searched {}", dirs(searched))]
+    ProgramNotFound {
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        searched: Vec<PathBuf>,
+    },
+    /// A native tool's program is missing.
+    #[error("the tool's program `{}` does not exist or is not executable", crate::show::path(path))]
+    ToolProgram {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The directory to start in does not exist.
+    #[error("the directory `{path}` does not exist or cannot be entered")]
+    Directory {
+        /// As the agent wrote it.
+        path: String,
+    },
+    /// A clearance for something else: never the model's doing.
+    #[error("the review did not clear the start of a program")]
+    NotCleared,
+    /// The sandbox refused or failed.
+    #[error(transparent)]
+    Start(#[from] SandboxError),
+    /// Nothing above the path, up to the root, is a work tree.
+    #[error(
+        "`{path}` is not in a git work tree: neither it nor a directory above it, up to the working directory, holds a usable `.git`"
+    )]
+    NotRepository {
+        /// As the agent wrote it.
+        path: String,
+    },
+    /// The work tree belongs to a repository elsewhere.
+    #[error("the repository of this work tree is outside the working directory, so it is not read")]
+    RepositoryOutside,
+    /// A file of the repository or of the staging directory could not be read or made.
+    #[error("cannot read the repository: {source}")]
+    Repository {
+        /// Why.
+        #[from]
+        source: std::io::Error,
+    },
+    /// The list of changed paths does not fit, so no path of it can be judged.
+    #[error("too many files are changed to show them at once")]
+    TooManyChanges,
+    /// Git ran and failed.
+    #[error("git failed ({end}): {said}")]
+    Git {
+        /// How it ended.
+        end: String,
+        /// What it wrote to stderr.
+        said: String,
+    },
+}
+
+impl ProcessError {
+    /// What the model reads.
+    pub(crate) fn for_model(&self) -> String {
+        let ran = if matches!(self, Self::Git { .. } | Self::TooManyChanges) { "" } else { ". Nothing ran" };
+        match self.hint() {
+            Some(hint) => format!("{self}{ran}.\n{hint}"),
+            None => format!("{self}{ran}."),
+        }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::ProgramNotFound { .. } => Some("install it, or use another program"),
+            Self::Directory { .. } => {
+                Some("`cwd` is taken under the working directory; `files_list` shows what is there")
+            }
+            Self::RepositoryOutside => {
+                Some("a linked work tree can be inspected where its main repository lies below the working directory")
+            }
+            Self::TooManyChanges => Some("ask for a part of them with `path`"),
+            Self::Start(error) => error.hint(),
+            Self::ToolProgram { .. }
+            | Self::NotCleared
+            | Self::NotRepository { .. }
+            | Self::Repository { .. }
+            | Self::Git { .. } => None,
+        }
+    }
+}
+
+fn dirs(searched: &[PathBuf]) -> String {
+    if searched.is_empty() {
+        return "no directory: PATH names none that the agent cannot write to".to_owned();
+    }
+    searched.iter().map(|dir| crate::show::path(dir)).collect::<Vec<_>>().join(":")
+}

@@ -1,0 +1,148 @@
+//! What the agent reads of a process that ran.
+//!
+//! The first line says how it ended and how much it wrote; then each stream under its own label, in
+//! full or as head and tail with the middle counted. The order between the two streams is not known:
+//! they are two pipes.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use policy::{Facts, RawResult, ShellFacts};
+use sandbox::Exit;
+
+use crate::show::bytes;
+
+use super::log::{LogEnd, Logged};
+use super::visible::visible;
+use super::{End, Finished, Stream};
+
+impl Finished {
+    /// The result of a command, whose exit status decides whether it failed. `program` and `command`
+    /// are for the record; a log file is named relative to `root` where it lies below it.
+    pub(crate) fn report(&self, program: &str, command: &str, root: &Path) -> RawResult {
+        let mut text = format!(
+            "{}; stdout {}, stderr {}\n",
+            self.end.words(),
+            bytes(self.stdout.captured.total),
+            bytes(self.stderr.captured.total)
+        );
+        self.stdout.section("stdout", root, &mut text);
+        self.stderr.section("stderr", root, &mut text);
+        let result = if self.succeeded() { RawResult::ok(text) } else { RawResult::error(text) };
+        result.with_facts(self.facts(program, command))
+    }
+
+    /// Whether it ended by itself, with status 0.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.end == End::Exited(Exit::Code(0))
+    }
+
+    /// What is recorded beside the text.
+    pub(crate) fn facts(&self, program: &str, command: &str) -> Facts {
+        let exit_code = match self.end {
+            End::Exited(Exit::Code(code)) => Some(code),
+            _ => None,
+        };
+        Facts {
+            exit_code,
+            truncated: self.stdout.captured.omitted > 0 || self.stderr.captured.omitted > 0,
+            shell: Some(ShellFacts {
+                binary: program.to_owned(),
+                command: command.to_owned(),
+                bytes: self.stdout.captured.total.saturating_add(self.stderr.captured.total),
+            }),
+        }
+    }
+}
+
+impl End {
+    /// How it ended, as the beginning of a sentence.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Exited(Exit::Code(code)) => format!("exit code {code}"),
+            Self::Exited(Exit::Signal(signal)) => format!("ended by signal {}", signal_name(*signal)),
+            Self::TimedOut(limit) => {
+                format!("timed out after {} s and was stopped with everything it started", limit.as_secs())
+            }
+            Self::Canceled => "canceled: it was stopped with everything it started".to_owned(),
+            Self::Lost(reason) => format!("its end is not known ({reason})"),
+        }
+    }
+}
+
+impl Stream {
+    /// Appends the stream under its label; nothing when it is empty.
+    pub(crate) fn section(&self, label: &str, root: &Path, text: &mut String) {
+        let captured = &self.captured;
+        if captured.total == 0 {
+            return;
+        }
+        if captured.omitted == 0 {
+            let _ = writeln!(text, "{label}:");
+            push_line(text, &visible(&captured.head));
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "{label}, its first {} and its last {} ({}):",
+            bytes(length(&captured.head)),
+            bytes(length(&captured.tail)),
+            self.log.as_ref().map_or_else(|| "the rest was not kept".to_owned(), |end| end.words(root))
+        );
+        push_line(text, &visible(&captured.head));
+        let _ = writeln!(text, "[... {} left out ...]", bytes(captured.omitted));
+        push_line(text, &visible(&captured.tail));
+    }
+}
+
+impl LogEnd {
+    /// Where the full output is, in words.
+    fn words(&self, root: &Path) -> String {
+        let name = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        match self {
+            Self::NotOpened(reason) => format!("the full output could not be kept: {reason}"),
+            Self::Opened { path, logged: Logged::Whole } => format!("the full output is in {}", name(path)),
+            Self::Opened { path, logged: Logged::Capped(size) } => {
+                format!("the first {} are in {}, the largest size that is kept", bytes(*size), name(path))
+            }
+            Self::Opened { path, logged: Logged::Failed { written, reason } } => {
+                format!("the first {} are in {}; writing more failed: {reason}", bytes(*written), name(path))
+            }
+            Self::Opened { path, logged: Logged::Unfinished } => {
+                format!("a part of it is in {}: the disk was too slow", name(path))
+            }
+        }
+    }
+}
+
+fn push_line(text: &mut String, piece: &str) {
+    text.push_str(piece);
+    if !piece.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+fn signal_name(number: i32) -> String {
+    let name = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU: the limit on processor time",
+        25 => "SIGXFSZ: the limit on file size",
+        _ => return number.to_string(),
+    };
+    format!("{number} ({name})")
+}
