@@ -1,0 +1,125 @@
+//! Native artifacts, loaded from a capsule as they are in use.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manifest::{ArtifactBody, Program};
+use policy::Tool;
+use serde_json::json;
+use tools::EnvironmentGrant;
+
+use super::Host;
+
+/// The tool `probe`, whose program is this script.
+fn probe(host: &Host, script: &str) -> Arc<dyn Tool> {
+    let capsule = host.beside("capsule");
+    std::fs::create_dir_all(capsule.join("probe")).unwrap();
+    let manifest = "name: test\nversion: 0.1.0\nartifacts:\n  - { name: scripted, runtime: driver, models: { m: { context_window: 1000, max_output_tokens: 100 } } }\n  - { name: probe, source: ./probe }\n\
+                    inference:\n  model: m\n  max_tokens: 100\n  driver: { artifact: scripted, config: { script: script.yaml } }\n";
+    std::fs::write(capsule.join("murmur.yaml"), manifest).unwrap();
+    std::fs::write(capsule.join("script.yaml"), "[]\n").unwrap();
+    let package = "name: probe\nversion: 1.0.0\nruntime: tool\nimplementation: native\ndescription: looks\ncommand: [./run.sh, ./data, arg]\n\
+                   state_effect: read\ninput_schema: { type: object, properties: { q: { type: string } }, required: [q] }\n";
+    std::fs::write(capsule.join("probe/murmur.yaml"), package).unwrap();
+    std::fs::write(capsule.join("probe/run.sh"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(capsule.join("probe/run.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let loaded = manifest::load(&capsule).unwrap();
+    let found = loaded.manifest.artifacts.iter().find_map(|artifact| match &artifact.body {
+        ArtifactBody::Tool(package) => Some((artifact.name.as_str(), package)),
+        _ => None,
+    });
+    let (name, package) = found.unwrap();
+    let Program::Native { argv } = &package.program else { panic!("not native") };
+    tools::native_tool(name, package, argv, &host.environment, &host.processes).unwrap()
+}
+
+#[tokio::test]
+async fn it_reads_its_input_and_runs_in_the_working_directory() {
+    let host = Host::new();
+    let tool = probe(&host, "cat; echo; pwd; echo \"$1 $2\"");
+    let seen = host.call(&tool, json!({"q": "größe\u{1b}"})).await;
+    let expected = format!(
+        "{{\"input\":{{\"q\":\"größe\\u001b\"}}}}\n{}\n{} arg\n",
+        host.work("").display().to_string().trim_end_matches('/'),
+        host.beside("capsule/probe/data").display()
+    );
+    assert_eq!((seen.text.as_str(), seen.is_error, seen.fenced), (expected.as_str(), false, true));
+    assert_eq!(seen.facts.exit_code, Some(0));
+    assert_eq!(host.bad_input(&tool, json!({"q": 1})), "the input of `probe` does not fit: `q` must be a string");
+}
+
+#[tokio::test]
+async fn the_published_form_is_read_and_anything_else_is_text() {
+    let host = Host::new();
+    let cases = [
+        (
+            r#"{"status":"passed","summary":"2 found","data":{"b":1,"a":[null]},"truncated":true}"#,
+            "passed: 2 found\n{\"b\":1,\"a\":[null]}\nthe tool says that this is not all of its data\n",
+            false,
+        ),
+        (r#" {"status":"passed","data":"line\n"} "#, "passed\nline\n", false),
+        (r#"{"status":"failed","summary":"1 test fails","more":1}"#, "failed: 1 test fails\n", true),
+        (r#"{"status":"error"}"#, "error\n", true),
+        (r#"{"status":"great"}"#, "{\"status\":\"great\"}\n", false),
+        (r#"{"status":"passed"} and more"#, "{\"status\":\"passed\"} and more\n", false),
+        ("just text", "just text\n", false),
+        ("", "the tool ended without a word\n", false),
+    ];
+    for (stdout, expected, is_error) in cases {
+        let output = if stdout.is_empty() { String::new() } else { format!("cat <<'END'\n{stdout}\nEND") };
+        let seen = host.call(&probe(&host, &format!("{output}\necho unseen >&2")), json!({"q": ""})).await;
+        let text = seen.text.strip_suffix("stderr:\nunseen\n").unwrap_or(&seen.text);
+        assert_eq!((text, seen.is_error), (expected, is_error), "{stdout}");
+        assert_eq!(text != seen.text, is_error, "stderr belongs to failures: {stdout}");
+        assert_eq!(seen.facts.truncated, stdout.contains("truncated"));
+    }
+}
+
+#[tokio::test]
+async fn a_failed_process_is_an_error_whatever_it_says() {
+    let host = Host::new();
+    let seen = host
+        .call(
+            &probe(&host, r#"echo '{"status":"passed","summary":"fine"}'; echo broken >&2; exit 7"#),
+            json!({"q": ""}),
+        )
+        .await;
+    assert_eq!(
+        (seen.text.as_str(), seen.is_error),
+        ("the tool failed: exit code 7\npassed: fine\nstderr:\nbroken\n", true)
+    );
+    let seen = host.call(&probe(&host, "echo half; kill -9 $$"), json!({"q": ""})).await;
+    assert_eq!(
+        (seen.text.as_str(), seen.is_error),
+        ("the tool failed: ended by signal 9 (SIGKILL)\nstdout:\nhalf\n", true)
+    );
+}
+
+#[tokio::test]
+async fn a_time_limit_and_a_missing_program_are_told() {
+    let host = Host::with(Duration::from_secs(2), &EnvironmentGrant::default(), &[]);
+    let tool = probe(&host, "exec sleep 1000");
+    let seen = host.call(&tool, json!({"q": ""})).await;
+    assert_eq!(seen.text, "the tool failed: timed out after 2 s and was stopped with everything it started\n");
+    std::fs::remove_file(host.beside("capsule/probe/run.sh")).unwrap();
+    let seen = host.call(&tool, json!({"q": ""})).await;
+    let expected = format!(
+        "the tool's program `{}` does not exist or is not executable. Nothing ran.",
+        host.beside("capsule/probe/run.sh").display()
+    );
+    assert_eq!((seen.text, seen.is_error), (expected, true));
+}
+
+#[tokio::test]
+async fn output_that_is_too_long_for_the_form_is_text_in_part() {
+    let host = Host::new();
+    let seen = host
+        .call(
+            &probe(&host, r#"printf '{"status":"passed","data":"'; head -c 400000 /dev/zero | tr '\0' a; printf '"}'"#),
+            json!({"q": ""}),
+        )
+        .await;
+    assert!(seen.text.starts_with("stdout, its first 131072 bytes and its last 131072 bytes (the full output is in logs/call_1.stdout.log):\n{\"status\""));
+    assert!(!seen.is_error && seen.facts.truncated);
+}
