@@ -1,0 +1,21 @@
+//! Shields the runtime itself.
+//!
+//! Non-dumpable means that a process of the same user can neither attach to this one nor read its
+//! memory, environment or descriptors in `/proc`, and that it leaves no core file. It does not keep root
+//! out. A program's start restores the flag, so processes that are started do not inherit it; they do
+//! inherit the limit of core files.
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::error::SandboxError;
+
+/// Makes this process non-dumpable and turns core files off.
+///
+/// # Errors
+/// [`SandboxError::Harden`] when the system refuses.
+pub fn harden_self() -> Result<(), SandboxError> {
+    let harden = |errno: rustix::io::Errno| SandboxError::Harden { source: errno.into() };
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(harden)?;
+    let maximum = getrlimit(Resource::Core).maximum;
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum }).map_err(harden)
+}

@@ -1,0 +1,116 @@
+//! The helper's side: take the plan, start the program, keep watch.
+//!
+//! It is the same binary under another `argv[0]`, with the control socket as its stdin. That way the
+//! runtime starts it by a plain `posix_spawn`, nothing runs between fork and exec in a process with
+//! threads, and no descriptor, argument or variable has to be inherited. `/proc/self/exe` names the
+//! running file itself, so a binary that was replaced on disk still finds the helper it was built with.
+
+mod supervise;
+mod target;
+
+use std::fs::File;
+use std::io::{self, IoSliceMut, Read, Seek};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use rustix::process::DumpableBehavior;
+
+use crate::error::Step;
+use crate::plan::Plan;
+use crate::sys::{self, Others};
+use crate::wire::Report;
+
+/// `argv[0]` of a helper.
+pub(crate) const MARKER: &str = "mur: sandbox helper";
+
+/// The plan and the program's three descriptors.
+pub(crate) const HANDED_OVER: usize = 4;
+
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a re-exec of this binary becomes a helper, and not a second run of its `main`.
+pub(crate) fn is_installed() -> bool {
+    INSTALLED.load(Ordering::Relaxed)
+}
+
+/// Becomes the helper if this process was started as one, and then never returns.
+///
+/// To be called first thing in `main`: it costs a comparison otherwise, and a helper must have one
+/// thread. [`spawn`](crate::spawn) refuses in a binary that never called it.
+pub fn helper_main() {
+    INSTALLED.store(true, Ordering::Relaxed);
+    let marked = std::env::args_os().next().is_some_and(|name| name.as_bytes() == MARKER.as_bytes());
+    let control = rustix::stdio::stdin();
+    if marked && matches!(rustix::net::sockopt::socket_domain(control), Ok(AddressFamily::UNIX)) {
+        if let Err((step, errno)) = run(control) {
+            report(control, &Report::Failed { step, errno: errno.raw_os_error() });
+        }
+        sys::exit(0);
+    }
+}
+
+type Failure = (Step, Errno);
+
+fn run(control: BorrowedFd<'_>) -> Result<(), Failure> {
+    let prepare = |errno| (Step::Prepare, errno);
+    let signals = prepare_self().map_err(prepare)?;
+    let (plan, stdio) = receive(control).map_err(prepare)?;
+    let (status, status_writer) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)
+            .map_err(prepare)?;
+    let helper = rustix::process::getpid();
+    let Some(main) = sys::fork().map_err(|errno| (Step::Fork, errno))? else {
+        target::become_program(&plan, &stdio, &status_writer, helper)
+    };
+    // The pipes' ends are the program's alone: the runtime's readers wait for their last holder.
+    drop((stdio, status_writer, plan));
+    supervise::Supervisor::new(control, signals, status, main).run();
+    Ok(())
+}
+
+/// Takes from this process what it has from the runtime or must not have, and makes it the reaper.
+fn prepare_self() -> Result<OwnedFd, Errno> {
+    sys::block_signals(true)?;
+    // Also SIGCHLD: were it ignored, the kernel would swallow every exit status.
+    sys::default_signal_actions();
+    sys::seal_descriptors(Others::Close)?;
+    // The program belongs to the same user: it must not attach to what ends it.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    rustix::thread::set_name(c"sandbox-helper")?;
+    rustix::process::chdir("/")?;
+    sys::child_events()
+}
+
+fn receive(control: BorrowedFd<'_>) -> Result<(Plan, [OwnedFd; 3]), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut received = ancillary.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+        _ => Vec::new(),
+    });
+    let mut next = || received.next().ok_or(Errno::BADMSG);
+    let (plan, stdio) = (next()?, [next()?, next()?, next()?]);
+    let plan = read_plan(File::from(plan)).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok((plan.ok_or(Errno::BADMSG)?, stdio))
+}
+
+fn read_plan(mut file: File) -> io::Result<Option<Plan>> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Plan::decode(&bytes))
+}
+
+/// Writes a report; one that nobody reads any more is lost, and that is all that can be done.
+fn report(to: impl AsFd, report: &Report) {
+    let _ = rustix::net::send(to, &report.encode(), SendFlags::NOSIGNAL);
+}

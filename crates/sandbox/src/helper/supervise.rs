@@ -1,0 +1,196 @@
+//! The watch over a started program, until nothing of its tree is left.
+//!
+//! One loop over three events: the program's start (a pipe that closes on exec), its children's ends, and
+//! the control socket, whose end means that the runtime is gone or wants no more of it. "Nothing left"
+//! is exact and needs no search: a subreaper without children has no descendants.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, WaitOptions, WaitStatus};
+
+use super::report;
+use crate::process::Exit;
+use crate::tree;
+use crate::wire::{GRACE, PATIENCE, REPORT, REQUEST, Report};
+
+/// How often the killing is repeated meanwhile, for what was missed.
+const REPEAT: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Running,
+    Terminating { kill_at: Instant },
+    Killing { give_up_at: Instant },
+}
+
+pub(super) struct Supervisor<'a> {
+    control: BorrowedFd<'a>,
+    signals: OwnedFd,
+    helper: Pid,
+    main: Pid,
+    /// Until the program has started or could not.
+    status: Option<OwnedFd>,
+    /// What the start's pipe said last.
+    start: Option<Report>,
+    /// Whether the runtime may still say something.
+    attached: bool,
+    exit: Option<Exit>,
+    phase: Phase,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(control: BorrowedFd<'a>, signals: OwnedFd, status: OwnedFd, main: Pid) -> Self {
+        Self {
+            control,
+            signals,
+            helper: rustix::process::getpid(),
+            main,
+            status: Some(status),
+            start: None,
+            attached: true,
+            exit: None,
+            phase: Phase::Running,
+        }
+    }
+
+    /// Returns when nothing is left and the runtime has been told.
+    pub(super) fn run(mut self) {
+        loop {
+            let (control, child, status) = self.wait();
+            if status {
+                self.read_status();
+            }
+            if control {
+                self.read_control();
+            }
+            if child && self.reap() {
+                // Its writers are gone, so this reads to the end.
+                self.read_status();
+                return match (self.start, self.exit) {
+                    (Some(failed @ Report::Failed { .. }), _) => report(self.control, &failed),
+                    (_, Some(exit)) => report(self.control, &Report::Ended(exit)),
+                    // Not by any way known: saying nothing says that the helper failed.
+                    (_, None) => {}
+                };
+            }
+            if self.advance() {
+                return report(self.control, &Report::Survived);
+            }
+        }
+    }
+
+    /// Waits for an event, and says which of control, child and status have one.
+    fn wait(&self) -> (bool, bool, bool) {
+        let now = Instant::now();
+        let timeout = match self.phase {
+            Phase::Running => None,
+            Phase::Terminating { kill_at } => Some(kill_at.saturating_duration_since(now)),
+            Phase::Killing { .. } => Some(REPEAT),
+        };
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut ready = [false; 3];
+        let descriptors = [
+            self.attached.then_some(self.control),
+            Some(std::os::fd::AsFd::as_fd(&self.signals)),
+            self.status.as_ref().map(std::os::fd::AsFd::as_fd),
+        ];
+        let mut polled: Vec<_> =
+            descriptors.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        // A failure (no memory) reads as "no event": the loop goes round.
+        let _ = rustix::event::poll(&mut polled, timeout.as_ref());
+        let mut events = polled.iter().map(|fd| !fd.revents().is_empty());
+        for (slot, descriptor) in ready.iter_mut().zip(descriptors) {
+            *slot = descriptor.is_some() && events.next().unwrap_or_default();
+        }
+        let [control, child, status] = ready;
+        (control, child, status)
+    }
+
+    /// Follows the start: a record, then the end when the program runs.
+    fn read_status(&mut self) {
+        while let Some(status) = &self.status {
+            let mut record = [0; REPORT];
+            match rustix::io::read(status, &mut record) {
+                Ok(REPORT) => self.start = Report::decode(&record).or(self.start),
+                Err(Errno::AGAIN) => return,
+                _ => {
+                    self.status = None;
+                    if let Some(started @ Report::Started { .. }) = &self.start {
+                        report(self.control, started);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_control(&mut self) {
+        let mut request = [0; REQUEST];
+        match rustix::net::recv(self.control, &mut request, RecvFlags::DONTWAIT) {
+            Ok((REQUEST, _)) => {
+                self.terminate(Duration::from_millis(u32::from_le_bytes(request).into()));
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            _ => {
+                self.attached = false;
+                self.terminate(GRACE);
+            }
+        }
+    }
+
+    /// Reaps what has ended; true when nothing is left.
+    fn reap(&mut self) -> bool {
+        let mut events = [0; 1024];
+        // Empties the descriptor; the children themselves say what happened.
+        let _ = rustix::io::read(&self.signals, &mut events);
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.main => self.exit = exit_of(status).or(self.exit),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return true,
+            }
+        }
+        if self.exit.is_some() {
+            // What it left running in the background.
+            self.terminate(GRACE);
+        }
+        false
+    }
+
+    /// Begins the end, or brings it nearer.
+    fn terminate(&mut self, grace: Duration) {
+        let wanted = Instant::now() + grace;
+        match &mut self.phase {
+            Phase::Running => {
+                if !grace.is_zero() {
+                    tree::terminate_all(self.helper);
+                }
+                self.phase = Phase::Terminating { kill_at: wanted };
+            }
+            Phase::Terminating { kill_at } => *kill_at = wanted.min(*kill_at),
+            Phase::Killing { .. } => {}
+        }
+    }
+
+    /// Does what is due; true when it is time to give up.
+    fn advance(&mut self) -> bool {
+        let now = Instant::now();
+        match self.phase {
+            Phase::Running => return false,
+            Phase::Terminating { kill_at } if now < kill_at => return false,
+            Phase::Terminating { .. } => self.phase = Phase::Killing { give_up_at: now + PATIENCE },
+            Phase::Killing { give_up_at } if now >= give_up_at => return true,
+            Phase::Killing { .. } => {}
+        }
+        tree::kill_all(self.helper);
+        false
+    }
+}
+
+fn exit_of(status: WaitStatus) -> Option<Exit> {
+    status.exit_status().map(Exit::Code).or(status.terminating_signal().map(Exit::Signal))
+}

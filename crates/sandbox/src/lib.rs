@@ -1,0 +1,50 @@
+//! Starts processes, and ends them: the only room that does, and the only one with `unsafe`.
+//!
+//! A [`Confinement`] says in plain data what to start and what it may have. [`spawn`] hands it to a
+//! helper, a re-exec of the same binary, which installs it in a single thread, starts the program and
+//! stays as the reaper of everything that descends from it. What really holds comes back as an
+//! [`Enforcement`], a value that the installation itself returned.
+//!
+//! The helper ends the whole tree when it is asked to, when the program has ended, and when the process
+//! that asked for it is gone, however that went. So a [`Process`] leaves nothing behind.
+//!
+//! This room knows no timeouts, no caps on output and no policy: its callers do.
+//!
+//! ```no_run
+//! use sandbox::{Confinement, Exit};
+//! use tokio::io::AsyncReadExt;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     sandbox::helper_main(); // before anything else
+//!     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//!     runtime.block_on(async {
+//!         let mut confinement = Confinement::new("/bin/echo", "/tmp");
+//!         confinement.argv.push("hello".into());
+//!         let (mut process, _enforcement) = sandbox::spawn(&confinement).await?;
+//!         let mut text = String::new();
+//!         if let Some(mut stdout) = process.stdout.take() {
+//!             stdout.read_to_string(&mut text).await?;
+//!         }
+//!         assert_eq!(process.wait().await?, Exit::Code(0));
+//!         assert_eq!(text, "hello\n");
+//!         Ok(())
+//!     })
+//! }
+//! ```
+
+mod confinement;
+mod error;
+mod harden;
+mod helper;
+mod launch;
+mod plan;
+mod process;
+mod sys;
+mod tree;
+mod wire;
+
+pub use confinement::{Class, Confinement, Enforcement, Limits, Stdin};
+pub use error::{Field, SandboxError, Step};
+pub use harden::harden_self;
+pub use helper::helper_main;
+pub use process::{Exit, Process, spawn};

@@ -1,0 +1,144 @@
+//! The system calls that `rustix` does not offer safely: all of this workspace's `unsafe`.
+//!
+//! The process calls are made by the helper alone, which has one thread and starts nothing but the
+//! program, so the usual traps of `fork` (locks held by other threads) do not arise.
+
+#![expect(unsafe_code, reason = "fork, exec and signal dispositions have no safe interface")]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Signals that the kernel knows.
+const LAST_SIGNAL: i32 = 64;
+
+/// The kernel's own form of a set of them.
+type SignalSet = u64;
+
+fn last_errno() -> Errno {
+    io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+/// Forks; `None` in the child. The caller must be the only thread of its process.
+pub(crate) fn fork() -> Result<Option<Pid>, Errno> {
+    // SAFETY: the helper is single-threaded, so the child's copy of memory is consistent.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 { Err(last_errno()) } else { Ok(Pid::from_raw(pid)) }
+}
+
+/// Replaces the process; returns only when that failed.
+pub(crate) fn execute(program: &CStr, argv: &[CString], env: &[CString]) -> Errno {
+    let pointers =
+        |list: &[CString]| list.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect::<Vec<_>>();
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: both arrays end with a null pointer and point to NUL-terminated strings, all of which
+    // outlive the call.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    last_errno()
+}
+
+/// Ends the process at once: no destructors, no exit handlers.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: `_exit` takes any value and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Gives every signal its default action: an ignored one would stay ignored in the program.
+///
+/// By number, past the C library, which keeps two signals to itself; here and for the mask below.
+pub(crate) fn default_signal_actions() {
+    // At least as large as the kernel's `struct sigaction`; all zero is the default action.
+    let default = [0_u64; 8];
+    for signal in 1..=LAST_SIGNAL {
+        // SAFETY: the kernel reads the action and installs no handler. It refuses KILL and STOP, which
+        // have their default action anyway.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                ptr::null_mut::<u8>(),
+                size_of::<SignalSet>(),
+            )
+        };
+    }
+}
+
+/// Blocks all signals, or none.
+pub(crate) fn block_signals(block: bool) -> Result<(), Errno> {
+    let set: SignalSet = if block { SignalSet::MAX } else { 0 };
+    // SAFETY: the kernel reads the set, of the size that is given with it.
+    let failed = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const set,
+            ptr::null_mut::<u8>(),
+            size_of::<SignalSet>(),
+        )
+    };
+    if failed == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// A descriptor that is readable when a child has changed its state. SIGCHLD must be blocked.
+pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set; the other two work on an initialised one.
+    let fd = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    };
+    if fd < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// What happens to the descriptors above 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// They close now. Nothing may own any of them.
+    Close,
+    /// They close when the program starts.
+    CloseOnExec,
+}
+
+/// Leaves the program no descriptor but 0–2.
+pub(crate) fn seal_descriptors(others: Others) -> Result<(), Errno> {
+    let flags = match others {
+        Others::Close => 0,
+        Others::CloseOnExec => libc::CLOSE_RANGE_CLOEXEC,
+    };
+    // SAFETY: takes numbers only. With `Close` the caller owns no descriptor above 2 (see `Others`).
+    // By number: the C library's function is newer than the kernel's.
+    let failed = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, flags) };
+    if failed == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Registers a descriptor with the current tokio reactor. The runtime's only call into this file.
+pub(crate) fn readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open and stays the same descriptor for as long as the `AsyncFd` owns it.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+/// Runs the helper's hook before `main`, in test binaries, whose `main` is not ours.
+#[cfg(feature = "test-hook")]
+mod hook {
+    extern "C" fn run() {
+        crate::helper::helper_main();
+    }
+
+    #[used]
+    // SAFETY: the loader calls what stands in this section before `main`, in a process that has one
+    // thread. The standard library's own arguments are set up by an earlier entry of the same section.
+    #[unsafe(link_section = ".init_array")]
+    static HOOK: extern "C" fn() = run;
+}

@@ -1,0 +1,95 @@
+//! A stand-in for the runtime, for what the test binary cannot do to itself: be killed, be replaced on
+//! disk, harden itself, count its own children.
+//!
+//! It answers in one line on stdout and ends, or stays until it is killed. It is no part of the product.
+
+use std::io::Write;
+use std::time::Duration;
+
+use rustix::process::Resource;
+use sandbox::{Confinement, Exit};
+use tokio::io::AsyncReadExt;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mode = arguments.next().unwrap_or_default();
+    if mode == "unhooked" {
+        return say(&format!("{:?}", block_on(run("true"))));
+    }
+    sandbox::helper_main();
+    let script = arguments.next().unwrap_or_default();
+    match mode.as_str() {
+        "run" => say(&format!("{:?}", block_on(run(&script)))),
+        "twice" => say(&block_on(async { format!("{:?} {:?}", run(&script).await, run("echo again").await) })),
+        "hardened" => {
+            let hardened = sandbox::harden_self();
+            let core = rustix::process::getrlimit(Resource::Core).current;
+            let dumpable = rustix::process::dumpable_behavior();
+            say(&format!("{hardened:?} {core:?} {dumpable:?} {:?}", block_on(run(&script))));
+        }
+        "crowd" => say(&block_on(crowd())),
+        "stay" => block_on(async {
+            let process = sandbox::spawn(&shell(&script)).await;
+            say("started");
+            std::future::pending::<()>().await;
+            drop(process);
+        }),
+        other => say(&format!("unknown mode {other}")),
+    }
+}
+
+fn say(line: &str) {
+    let mut stdout = std::io::stdout();
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(work),
+        Err(_) => std::process::exit(3),
+    }
+}
+
+fn shell(script: &str) -> Confinement {
+    let mut confinement = Confinement::new("/bin/sh", "/");
+    confinement.env.push(("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()));
+    confinement.argv.extend(["-c".into(), script.into()]);
+    confinement
+}
+
+async fn run(script: &str) -> Result<(Exit, String), String> {
+    let (mut process, _) = sandbox::spawn(&shell(script)).await.map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    if let Some(mut stdout) = process.stdout.take() {
+        stdout.read_to_string(&mut text).await.map_err(|error| error.to_string())?;
+    }
+    Ok((process.wait().await.map_err(|error| error.to_string())?, text))
+}
+
+/// Many processes at once, of every fate; then this process's children that are still there.
+async fn crowd() -> String {
+    let mut tasks = Vec::new();
+    for number in 0..64 {
+        tasks.push(tokio::spawn(async move {
+            match number % 4 {
+                0 => run(&format!("echo {number}")).await.is_ok(),
+                1 => sandbox::spawn(&Confinement::new("/nonexistent/program", "/")).await.is_err(),
+                2 => match sandbox::spawn(&shell("sleep 1000")).await {
+                    Ok((process, _)) => {
+                        process.terminate(Duration::ZERO);
+                        process.wait().await.is_ok()
+                    }
+                    Err(_) => false,
+                },
+                _ => run("exit 3").await.is_ok_and(|(exit, _)| exit == Exit::Code(3)),
+            }
+        }));
+    }
+    let mut good = 0;
+    for task in tasks {
+        good += usize::from(task.await.unwrap_or_default());
+    }
+    let pid = std::process::id();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    format!("{good} {:?}", children.unwrap_or_else(|error| error.to_string()))
+}
