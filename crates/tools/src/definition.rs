@@ -37,16 +37,8 @@ impl Definition {
             "required": required,
             "additionalProperties": false,
         });
-        let spec = ToolSpec {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            input_schema,
-        };
-        Self {
-            spec,
-            state_effect,
-            validator: OnceLock::new(),
-        }
+        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema };
+        Self { spec, state_effect, validator: OnceLock::new() }
     }
 
     /// A tool whose schema somebody else wrote: compiled now, so that a bad one fails at launch.
@@ -54,16 +46,9 @@ impl Definition {
     /// # Errors
     /// [`ToolError::Schema`].
     pub(crate) fn foreign(spec: ToolSpec, state_effect: StateEffect) -> Result<Self, ToolError> {
-        let validator =
-            schema::compile(&spec.input_schema).map_err(|reason| ToolError::Schema {
-                tool: spec.name.clone(),
-                reason,
-            })?;
-        Ok(Self {
-            spec,
-            state_effect,
-            validator: OnceLock::from(Some(validator)),
-        })
+        let validator = schema::compile(&spec.input_schema)
+            .map_err(|reason| ToolError::Schema { tool: spec.name.clone(), reason })?;
+        Ok(Self { spec, state_effect, validator: OnceLock::from(Some(validator)) })
     }
 
     pub(crate) fn spec(&self) -> &ToolSpec {
@@ -76,32 +61,19 @@ impl Definition {
 
     /// Checks an input against the schema.
     pub(crate) fn check(&self, input: &Map<String, Value>) -> Result<(), BadInput> {
-        let validator = self
-            .validator
-            .get_or_init(|| schema::compile(&self.spec.input_schema).ok());
+        let validator = self.validator.get_or_init(|| schema::compile(&self.spec.input_schema).ok());
         match validator {
             Some(validator) => schema::check(validator, &self.spec, input),
-            None => Err(BadInput(RuntimeWords::new(
-                "the tool's own input schema is invalid, so no input is taken",
-            ))),
+            None => Err(BadInput(RuntimeWords::new("the tool's own input schema is invalid, so no input is taken"))),
         }
     }
 
     /// Checks an input and reads it.
-    pub(crate) fn read<T: DeserializeOwned>(
-        &self,
-        input: &Map<String, Value>,
-    ) -> Result<T, BadInput> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, input: &Map<String, Value>) -> Result<T, BadInput> {
         self.check(input)?;
-        let plain: Map<String, Value> = input
-            .iter()
-            .map(|(key, value)| (key.clone(), schema::plain(value)))
-            .collect();
+        let plain: Map<String, Value> = input.iter().map(|(key, value)| (key.clone(), schema::plain(value))).collect();
         serde_json::from_value(Value::Object(plain)).map_err(|error| {
-            BadInput(
-                RuntimeWords::new("the input does not fit the tool's schema: ")
-                    .echo(&error.to_string()),
-            )
+            BadInput(RuntimeWords::new("the input does not fit the tool's schema: ").echo(&error.to_string()))
         })
     }
 }

@@ -23,9 +23,7 @@ impl Environment {
     /// # Errors
     /// [`ToolError::Root`] when it is no directory that can be opened.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, ToolError> {
-        Ok(Self {
-            root: Arc::new(Root::open(root.as_ref())?),
-        })
+        Ok(Self { root: Arc::new(Root::open(root.as_ref())?) })
     }
 
     /// The real path of the directory under which relative paths are taken.

@@ -141,6 +141,35 @@ pub enum ToolError {
         /// Why it failed.
         source: io::Error,
     },
+    /// `files_edit` found no such passage.
+    #[error("`oldText` does not occur in `{path}`{nearest}")]
+    OldTextMissing {
+        /// The path as the agent wrote it.
+        path: String,
+        /// What comes nearest, or nothing.
+        nearest: crate::Nearest,
+    },
+    /// `files_edit` found several such passages.
+    #[error("`oldText` occurs {count} times in `{path}`, on lines {lines}")]
+    OldTextRepeated {
+        /// The path as the agent wrote it.
+        path: String,
+        /// How often.
+        count: usize,
+        /// The first of the line numbers, for reading.
+        lines: String,
+    },
+    /// A change of several files failed, and so did the attempt to take back what was done.
+    #[error(
+        "the change failed, and {files} of its files could not be put back because something else changed them as well"
+    )]
+    PartlyUndone {
+        /// How many.
+        files: usize,
+    },
+    /// The diff cannot be applied.
+    #[error(transparent)]
+    Patch(#[from] crate::PatchError),
 }
 
 impl ToolError {
@@ -158,11 +187,8 @@ impl ToolError {
             Errno::ROFS => Self::ReadOnly { path },
             Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Self::NoSpace { path },
             Errno::AGAIN => Self::Unstable { path },
-            other => Self::Io {
-                doing,
-                path,
-                source: other.into(),
-            },
+            Errno::NOSYS => Self::Unconfined,
+            other => Self::Io { doing, path, source: other.into() },
         }
     }
 
@@ -170,11 +196,7 @@ impl ToolError {
     pub(crate) fn io(doing: &'static str, path: &Path, error: io::Error) -> Self {
         match Errno::from_io_error(&error) {
             Some(errno) => Self::os(doing, path, errno),
-            None => Self::Io {
-                doing,
-                path: show(path),
-                source: error,
-            },
+            None => Self::Io { doing, path: show(path), source: error },
         }
     }
 
@@ -182,17 +204,20 @@ impl ToolError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::UnknownTool { .. } => Some(
-                "the built-in tools are listed under `capabilities.tools` in the manifest's reference",
-            ),
+            Self::UnknownTool { .. } => {
+                Some("the built-in tools are listed under `capabilities.tools` in the manifest's reference")
+            }
             Self::IsDirectory { .. } => Some("`files_list` shows what is in a directory"),
             Self::NotFound { .. } => Some("`files_list` and `files_find` show what exists"),
             Self::Outside { .. } => Some("use a path inside the working directory"),
             Self::Conflict { .. } => Some("read it again before you change it"),
-            Self::TooLarge { .. } => Some("work on a part of it"),
-            Self::Unconfined => {
-                Some("run on Linux 5.6 or later with `/proc` mounted and `openat2` permitted")
+            Self::OldTextMissing { .. } => {
+                Some("read the file again and copy the passage exactly, without line numbers")
             }
+            Self::OldTextRepeated { .. } => Some("take in more of the lines around it, so that it occurs once"),
+            Self::TooLarge { .. } => Some("work on a part of it"),
+            Self::Unconfined => Some("run on Linux 5.6 or later with `/proc` mounted and `openat2` permitted"),
+            Self::Patch(error) => error.hint(),
             Self::Root { .. }
             | Self::Schema { .. }
             | Self::NotDirectory { .. }
@@ -204,6 +229,7 @@ impl ToolError {
             | Self::NoSpace { .. }
             | Self::Unstable { .. }
             | Self::NotCleared { .. }
+            | Self::PartlyUndone { .. }
             | Self::Canceled
             | Self::Io { .. } => None,
         }

@@ -52,9 +52,7 @@ where
             }
             let work = tokio::task::spawn_blocking(move || outcome((self.0)(&permit, &cancel)));
             work.await.unwrap_or_else(|_| {
-                Outcome::Ran(RawResult::error(
-                    "the tool broke off on an internal error; part of its work may be done",
-                ))
+                Outcome::Ran(RawResult::error("the tool broke off on an internal error; part of its work may be done"))
             })
         })
     }

@@ -1,9 +1,37 @@
 //! The file tools and the primitives under them.
 //!
-//! Layers, each knowing only those below: `root` reaches paths, `node` and `place` are what was reached
-//! (for reading; for writing), `change` replaces and removes, `walk` goes through trees; the tools stand
-//! on these. A primitive that shows or changes anything takes a [`policy::Cleared`] for exactly that.
+//! Layers, each knowing only those above it here: `root` reaches paths; `node` and `place` are what was
+//! reached, for reading and for writing; `change` replaces and removes; `walk` goes through trees; the
+//! tools stand on these. A primitive that shows or changes anything takes a [`policy::Cleared`] for
+//! exactly that.
 
+mod change;
+mod content;
+mod edit;
+mod find;
+mod given;
+mod inspect;
+mod list;
+mod node;
+mod place;
+mod read;
 mod root;
+mod search;
+mod time;
+mod walk;
+mod write;
 
+pub(crate) use change::{Access, Done, Staged};
+pub(crate) use content::{LineEndings, read_whole, to_lf};
+pub use edit::Nearest;
+pub(crate) use edit::{Edit, excerpt};
+pub(crate) use find::Find;
+pub(crate) use given::Given;
+pub(crate) use inspect::Inspect;
+pub(crate) use list::List;
+pub(crate) use node::Node;
+pub(crate) use place::{Place, Reach};
+pub(crate) use read::Read;
 pub(crate) use root::Root;
+pub(crate) use search::Search;
+pub(crate) use write::Write;

@@ -9,7 +9,9 @@
 //! use tools::{Environment, builtin_tools};
 //! let dir = tempfile::tempdir()?;
 //! let environment = Environment::open(dir.path())?;
-//! assert!(builtin_tools(["no_such_tool"], &environment).is_err());
+//! let tools = builtin_tools(["files_read", "files_write"], &environment)?;
+//! assert_eq!(tools[0].spec().name, "files_read");
+//! assert_eq!(tools[1].spec().input_schema["required"], serde_json::json!(["filePath", "content"]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -18,10 +20,23 @@ mod environment;
 mod error;
 mod execution;
 mod files;
+mod git;
+mod native;
+mod patch;
+mod proc;
 mod registry;
 mod schema;
+mod shell;
 mod show;
+mod skill;
 
 pub use environment::Environment;
 pub use error::ToolError;
+pub use files::Nearest;
+pub use git::{git_diff, git_status};
+pub use native::native_tool;
+pub use patch::{FileChange, FileDiff, Misfit, ParsedPatch, PatchError};
+pub use proc::{Directories, EnvironmentGrant, ProcessEnvironment, Processes, process_limits};
 pub use registry::{BUILTIN_TOOLS, builtin_tools};
+pub use shell::{shell_binary, shell_exec};
+pub use skill::skill_tools;

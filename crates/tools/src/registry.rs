@@ -7,10 +7,19 @@ use std::sync::Arc;
 
 use policy::Tool;
 
-use crate::{Environment, ToolError};
+use crate::{Environment, ToolError, files, patch};
 
 /// The names of the built-in tools that this crate makes.
-pub const BUILTIN_TOOLS: &[&str] = &[];
+pub const BUILTIN_TOOLS: &[&str] = &[
+    "files_read",
+    "files_list",
+    "files_find",
+    "files_inspect",
+    "files_search",
+    "files_write",
+    "files_edit",
+    "files_patch",
+];
 
 /// The named tools, in the order of the names.
 ///
@@ -20,16 +29,21 @@ pub fn builtin_tools<'n>(
     names: impl IntoIterator<Item = &'n str>,
     environment: &Environment,
 ) -> Result<Vec<Arc<dyn Tool>>, ToolError> {
-    names
-        .into_iter()
-        .map(|name| builtin(name, environment))
-        .collect()
+    names.into_iter().map(|name| builtin(name, environment)).collect()
 }
 
 fn builtin(name: &str, environment: &Environment) -> Result<Arc<dyn Tool>, ToolError> {
-    let _ = environment;
-    Err(ToolError::UnknownTool {
-        name: name.to_owned(),
+    let files = || Arc::clone(environment.files());
+    Ok(match name {
+        "files_read" => Arc::new(files::Read::new(files())),
+        "files_list" => Arc::new(files::List::new(files())),
+        "files_find" => Arc::new(files::Find::new(files())),
+        "files_inspect" => Arc::new(files::Inspect::new(files())),
+        "files_search" => Arc::new(files::Search::new(files())),
+        "files_write" => Arc::new(files::Write::new(files())),
+        "files_edit" => Arc::new(files::Edit::new(files())),
+        "files_patch" => Arc::new(patch::Patch::new(files())),
+        _ => return Err(ToolError::UnknownTool { name: name.to_owned() }),
     })
 }
 

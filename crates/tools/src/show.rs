@@ -34,11 +34,7 @@ pub(crate) fn name(name: &OsStr) -> String {
 
 /// `1 byte`, `2 bytes`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
-    if number == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{number} {many}")
-    }
+    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
 /// A size in bytes.
@@ -52,18 +48,12 @@ mod tests {
 
     #[test]
     fn names_are_one_printable_line() {
-        assert_eq!(
-            name(OsStr::from_bytes(b"a\nb\x1b[31m\xff\t\xc2\x85")),
-            "a\\nb\\u{1b}[31m\u{fffd}\\t\\u{85}"
-        );
+        assert_eq!(name(OsStr::from_bytes(b"a\nb\x1b[31m\xff\t\xc2\x85")), "a\\nb\\u{1b}[31m\u{fffd}\\t\\u{85}");
         assert_eq!(path(Path::new("src/näher.rs")), "src/näher.rs");
     }
 
     #[test]
     fn counts_agree_with_their_noun() {
-        assert_eq!(
-            (bytes(0), bytes(1), bytes(2)),
-            ("0 bytes".into(), "1 byte".into(), "2 bytes".into())
-        );
+        assert_eq!((bytes(0), bytes(1), bytes(2)), ("0 bytes".into(), "1 byte".into(), "2 bytes".into()));
     }
 }

@@ -47,13 +47,9 @@ pub(crate) enum Way {
 impl Root {
     /// Opens a directory as a root.
     pub(crate) fn open(path: &Path) -> Result<Self, ToolError> {
-        let failed = |source: io::Error| ToolError::Root {
-            path: show::path(path),
-            source,
-        };
+        let failed = |source: io::Error| ToolError::Root { path: show::path(path), source };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let descriptor =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
         let path = real_path(descriptor.as_fd()).map_err(|errno| failed(errno.into()))?;
         Ok(Self { path, descriptor })
     }
@@ -71,28 +67,18 @@ impl Root {
     /// The part of an absolute path below the root; `.` for the root itself.
     pub(crate) fn below(&self, absolute: &Path) -> Option<PathBuf> {
         let below = absolute.strip_prefix(&self.path).ok()?;
-        Some(if below.as_os_str().is_empty() {
-            PathBuf::from(".")
-        } else {
-            below.to_owned()
-        })
+        Some(if below.as_os_str().is_empty() { PathBuf::from(".") } else { below.to_owned() })
     }
 
     /// Opens a path below the root as the kernel resolves it: links are followed as long as they are
     /// relative and stay inside.
     pub(crate) fn beneath(&self, below: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        lookup(
-            self.descriptor.as_fd(),
-            below,
-            flags,
-            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-        )
+        lookup(self.descriptor.as_fd(), below, flags, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
     }
 
     /// Opens a path below the root that holds no link.
     pub(crate) fn plain(&self, below: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let resolve =
-            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         lookup(self.descriptor.as_fd(), below, flags, resolve)
     }
 
@@ -105,9 +91,7 @@ impl Root {
             if component == ".." {
                 if done.pop().is_none() {
                     let rest: PathBuf = ahead.iter().rev().collect();
-                    return Ok(Way::Outside(policy::lexical(
-                        &self.path.join("..").join(rest),
-                    )));
+                    return Ok(Way::Outside(policy::lexical(&self.path.join("..").join(rest))));
                 }
                 continue;
             }
@@ -145,10 +129,7 @@ impl Root {
             };
             ahead.extend(backwards(&relative));
         }
-        Ok(Way::Inside {
-            existing: joined(&done),
-            missing: Vec::new(),
-        })
+        Ok(Way::Inside { existing: joined(&done), missing: Vec::new() })
     }
 }
 
@@ -160,18 +141,11 @@ fn missing(mut done: Vec<OsString>, ahead: Vec<OsString>) -> Result<Way, Errno> 
     if missing.iter().any(|component| component == "..") {
         return Err(Errno::NOENT);
     }
-    Ok(Way::Inside {
-        existing: joined(&done),
-        missing,
-    })
+    Ok(Way::Inside { existing: joined(&done), missing })
 }
 
 fn joined(components: &[OsString]) -> PathBuf {
-    if components.is_empty() {
-        PathBuf::from(".")
-    } else {
-        components.iter().collect()
-    }
+    if components.is_empty() { PathBuf::from(".") } else { components.iter().collect() }
 }
 
 /// A path's components, last first; `.` dropped.
@@ -196,6 +170,8 @@ pub(crate) fn lookup(
     for _ in 0..RETRIES {
         match rustix::fs::openat2(from, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            // Old container profiles answer EPERM to a call that they do not know.
+            Err(Errno::PERM) => return Err(Errno::NOSYS),
             other => return other,
         }
     }
@@ -208,24 +184,14 @@ pub(crate) fn lookup(
 /// tells them apart, so the callers that care look at that.
 pub(crate) fn real_path(descriptor: BorrowedFd<'_>) -> Result<PathBuf, Errno> {
     use std::os::fd::AsRawFd as _;
-    let path = rustix::fs::readlinkat(
-        CWD,
-        format!("/proc/self/fd/{}", descriptor.as_raw_fd()),
-        Vec::new(),
-    )?;
+    let path = rustix::fs::readlinkat(CWD, format!("/proc/self/fd/{}", descriptor.as_raw_fd()), Vec::new())?;
     let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
     // `(unreachable)/…`, `pipe:[…]`: nothing that a rule could judge.
-    if path.is_absolute() {
-        Ok(path)
-    } else {
-        Err(Errno::XDEV)
-    }
+    if path.is_absolute() { Ok(path) } else { Err(Errno::XDEV) }
 }
 
 /// The text of a link that is held open.
 pub(crate) fn read_link(link: BorrowedFd<'_>) -> Result<PathBuf, Errno> {
     let target = rustix::fs::readlinkat(link, "", Vec::new())?;
-    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(
-        target.as_bytes(),
-    )))
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(target.as_bytes())))
 }
