@@ -52,7 +52,7 @@ fn copy(bencher: Bencher<'_, '_>, name: &str) {
     });
 }
 
-#[divan::bench(args = ["prose", "html", "cjk", "<", "</untrusted-conten", "</untrusted-content>", "<<<<<<<<<-"])]
+#[divan::bench(args = ["prose", "html", "cjk", "<", "</untrusted-conte", "</untrusted-content>", "<<<<<<<<<-"])]
 fn neutralise(bencher: Bencher<'_, '_>, name: &str) {
     run(bencher, name, |text| {
         black_box(fence::neutralise(text));

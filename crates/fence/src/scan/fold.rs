@@ -157,6 +157,8 @@ fn styled(ch: char) -> Option<u8> {
     let code = u32::from(ch);
     let letter = |from: u32| u8::try_from((code - from) % 26).ok().map(|n| b'a' + n);
     match code {
+        // The masculine ordinal, a raised o.
+        0xba => Some(b'o'),
         0xff01..=0xff5e => u8::try_from(code - 0xff01).ok().map(|n| b'!' + n),
         // Circled and parenthesised.
         0x249c..=0x24b5 => letter(0x249c),
@@ -309,7 +311,7 @@ fn letter(ch: char) -> Option<u8> {
         | '\u{220}' | '\u{272}'..='\u{274}' | '\u{377}' | '\u{39d}' | '\u{3ae}' | '\u{3b7}'
         | '\u{43f}' | '\u{578}' | '\u{57c}' | '\u{1e44}'..='\u{1e4b}' | '\u{207f}' | '\u{2099}'
         | '\u{2115}' | '\u{2c9a}' | '\u{2c9b}' | '\u{a4e0}' => b'n',
-        '\u{ba}' | '\u{d2}'..='\u{d6}' | '\u{d8}' | '\u{f0}' | '\u{f2}'..='\u{f6}' | '\u{f8}'
+        '\u{d2}'..='\u{d6}' | '\u{d8}' | '\u{f0}' | '\u{f2}'..='\u{f6}' | '\u{f8}'
         | '\u{14c}'..='\u{151}' | '\u{1a0}' | '\u{1a1}' | '\u{1d1}' | '\u{1d2}' | '\u{1ea}'..='\u{1ed}'
         | '\u{1fe}' | '\u{1ff}' | '\u{20c}'..='\u{20f}' | '\u{22a}'..='\u{231}' | '\u{275}'
         | '\u{39f}' | '\u{3bf}' | '\u{3c3}' | '\u{3cc}' | '\u{41e}' | '\u{43e}' | '\u{472}'

@@ -27,7 +27,7 @@ fn only_what_may_become_a_marker_is_held_back() {
     for (chunk, out_at_once) in [
         ("plain", "plain"),
         ("a<", "a<"),
-        ("a</untrusted-conten", "a<"),
+        ("a</untrusted-conte", "a<"),
         ("a</untrusted-contemp", "a</untrusted-contemp"),
         ("a<b<u", "a<b<"),
         ("<u<", "<u<"),
@@ -127,7 +127,7 @@ impl fmt::Write for Counter {
 
 #[test]
 fn the_work_on_hostile_text_is_linear() {
-    for piece in ["<", "</", "</untrusted-conten", "</untrusted-content", "<untrusted-<"] {
+    for piece in ["<", "</", "</untrusted-conte", "</untrusted-content", "<untrusted-<"] {
         for repeats in [1_000, 2_000] {
             let content = piece.repeat(repeats);
             for size in [1, 7, content.len()] {

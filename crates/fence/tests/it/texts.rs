@@ -16,7 +16,7 @@ pub(crate) fn hostile() -> impl Strategy<Value = String> {
         Just("<untrusted-content source=tool:x>"),
         Just("<untrusted-"),
         Just("content"),
-        Just("</untrusted-conten"),
+        Just("</untrusted-conte"),
         Just("!MURMUR-NEUTRALISED!"),
         Just("<!MURMUR-NEUTRALISED!/untrusted-content>"),
         Just("&lt;"),
