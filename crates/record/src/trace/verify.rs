@@ -92,7 +92,12 @@ pub fn verify(path: &Path, session: Option<&SessionId>, key: &PublicKey) -> Resu
             None => VerifyStatus::Unsigned(Unsigned::NoEnd),
         },
     };
-    Ok(VerifyReport { lines: chain.count(), torn_bytes, session: chain.session().cloned(), status })
+    Ok(VerifyReport {
+        lines: chain.count(),
+        torn_bytes,
+        session: chain.session().filter(|_| chain.count() > 0).cloned(),
+        status,
+    })
 }
 
 /// Whether the bytes can be what a crash left of one line: its beginning, or zeros where a file system

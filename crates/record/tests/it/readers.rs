@@ -1,0 +1,126 @@
+//! Reading while writing, and what lists and steps are made of.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use record::{
+    ConversationReader, ConversationWriter, Ending, Error, LineFault, Step, StepKind, TraceReader, TraceSummary,
+};
+use secrets::Redactor;
+use vocab::{ContextId, Message, TaskId};
+
+use crate::support::{Scene, end, inference, record_task, start};
+
+#[test]
+fn readers_see_whole_lines_while_a_writer_is_at_it() {
+    const TURNS: u32 = 400;
+    let scene = Scene::new();
+    let mut writer = scene.writer();
+    let context = ContextId::new();
+    let mut conversation = ConversationWriter::open(&scene.home, &context, Redactor::new()).unwrap().writer;
+    let conversation_path = conversation.path().to_owned();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut seen = (0, 0);
+                while !done.load(Ordering::Acquire) {
+                    let lines = TraceReader::open(&scene.path()).unwrap().map(Result::unwrap).count();
+                    let messages = ConversationReader::open(&conversation_path).unwrap().map(Result::unwrap).count();
+                    assert!(lines >= seen.0 && messages >= seen.1);
+                    seen = (lines, messages);
+                }
+            });
+        }
+        writer.append(None, start()).unwrap();
+        let task = TaskId::new();
+        for turn in 0..TURNS {
+            writer.append(None, inference(&task, turn)).unwrap();
+            let text = fence::ModelText::unfenced(fence::Unfenced::Operator, "x".repeat(turn as usize * 20));
+            conversation.append(&Message::user(text)).unwrap();
+        }
+        done.store(true, Ordering::Release);
+    });
+    assert_eq!(TraceReader::open(&scene.path()).unwrap().count(), TURNS as usize + 1);
+    assert_eq!(ConversationReader::open(&conversation_path).unwrap().count(), TURNS as usize);
+}
+
+#[test]
+fn a_bad_line_is_named_and_ends_the_reading() {
+    let scene = Scene::new();
+    let text = String::from_utf8(scene.recorded()).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines[2] = r#"{"event_type":"inference"}"#;
+    std::fs::write(scene.path(), lines.join("\n") + "\n{\"event").unwrap();
+    let mut reader = TraceReader::open(&scene.path()).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().event_type, "session_start");
+    assert_eq!(reader.next().unwrap().unwrap().number, 2);
+    let error = reader.next().unwrap().unwrap_err();
+    let expected = LineFault::Form("`event_id` is missing".into());
+    assert!(matches!(&error, Error::BadLine { line: 3, fault, .. } if *fault == expected), "{error}");
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn a_torn_line_is_counted_not_read() {
+    let scene = Scene::new();
+    let bytes = scene.recorded();
+    std::fs::write(scene.path(), &bytes[..bytes.len() - 1]).unwrap();
+    let mut reader = TraceReader::open(&scene.path()).unwrap();
+    assert_eq!(reader.by_ref().map(Result::unwrap).count(), 5);
+    let last = bytes.split(|&byte| byte == b'\n').nth(5).unwrap();
+    assert_eq!(reader.torn_bytes(), last.len() as u64);
+}
+
+#[test]
+fn a_summary_is_the_same_from_totals_and_from_lines_but_for_the_end() {
+    let scene = Scene::new();
+    let mut writer = scene.writer();
+    assert_eq!(TraceSummary::read(&scene.path()).unwrap(), None);
+    record_task(&mut writer).unwrap();
+    let expected = TraceSummary {
+        session_id: scene.session.clone(),
+        started_ms: 1_700_000_000_000,
+        capsule: "demo".into(),
+        capsule_version: "1.2.3".into(),
+        driver: "scripted".into(),
+        model: "script".into(),
+        scripted: true,
+        ended: None,
+        tasks: 1,
+        turns: 1,
+        tool_calls: 1,
+        input_tokens: 100,
+        output_tokens: 10,
+        duration_ms: 4,
+    };
+    assert_eq!(TraceSummary::read(&scene.path()).unwrap().as_ref(), Some(&expected));
+    writer.finish(&end(), None).unwrap();
+    let ended = Some(Ending { status: "ok".into(), error: None });
+    let expected = TraceSummary { ended, duration_ms: 25, ..expected };
+    assert_eq!(TraceSummary::read(&scene.path()).unwrap(), Some(expected));
+}
+
+#[test]
+fn steps_tell_the_story() {
+    let scene = Scene::new();
+    scene.recorded();
+    let lines: Vec<_> = TraceReader::open(&scene.path()).unwrap().map(Result::unwrap).collect();
+    let kinds: Vec<StepKind> = lines.iter().filter_map(Step::of).map(|step| step.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            StepKind::Task { trust: "trusted".into(), text: Some("read \"a.txt\"\n".into()) },
+            StepKind::Inference {
+                decision: "tool_call".into(),
+                tool_calls: 1,
+                input_tokens: 100,
+                output_tokens: 10,
+                duration_ms: 7
+            },
+            StepKind::ToolCall { tool: "files_read".into(), status: "ok".into(), output_bytes: 8, duration_ms: 3 },
+            StepKind::TaskEnd { status: "ok".into(), error: None, duration_ms: 20 },
+        ]
+    );
+    let call = Step::of(&lines[3]).unwrap();
+    assert_eq!((call.turn, call.task_id.as_deref()), (Some(0), lines[3].str("task_id")));
+}
