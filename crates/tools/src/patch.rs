@@ -103,7 +103,11 @@ impl Tool for Patch {
 }
 
 fn refused(error: &PatchError) -> BadInput {
-    let words = RuntimeWords::new("`patch` cannot be read: ").echo(&error.to_string());
+    let mut words = RuntimeWords::new("`patch` cannot be read: ");
+    // Piece by piece, because an echo shows no backtick as it is.
+    for (index, piece) in error.to_string().split('`').enumerate() {
+        words = if index > 0 { words.text("`").echo(piece) } else { words.echo(piece) };
+    }
     BadInput(match error.hint() {
         Some(hint) => words.text("; ").text(hint),
         None => words,

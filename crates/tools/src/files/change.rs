@@ -289,3 +289,6 @@ fn sync_directory(directory: &OwnedFd) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::fsync(rustix::fs::openat(directory, ".", flags, Mode::empty())?)
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,6 +127,7 @@ pub(super) fn target(root: &Root, below: &Path, permit: &Permit) -> Option<Strin
     let exists = missing.is_empty();
     let end: PathBuf = std::iter::once(existing.into_os_string()).chain(missing).collect();
     permit.confirm_path(Operation::Read, &root.absolute(&end)).ok()?;
-    let shown = show::path(end.strip_prefix("./").unwrap_or(&end));
+    let plain = end.strip_prefix(".").ok().filter(|plain| !plain.as_os_str().is_empty());
+    let shown = show::path(plain.unwrap_or(&end));
     Some(if exists { shown } else { format!("{shown} (missing)") })
 }

@@ -27,7 +27,7 @@ pub(crate) struct Reach {
     pub(crate) follow: bool,
 }
 
-/// A name in a held directory.
+/// A name in a held directory. Dropped, it takes along what directories were made for it and are empty.
 #[derive(Debug)]
 pub(crate) struct Place {
     written: PathBuf,
@@ -73,11 +73,10 @@ impl Root {
         let Some(name) = names.next_back() else { return Err(failed(Errno::NOENT)) };
         let mut place = Place { written: given.written().to_owned(), parent, name, existing: None, made: Vec::new() };
         for directory in names {
-            let made = if reach.make { place.enter(directory, permit) } else { Err(failed(Errno::NOENT)) };
-            if let Err(stop) = made {
-                place.abandon();
-                return Err(stop);
+            if !reach.make {
+                return Err(failed(Errno::NOENT));
             }
+            place.enter(directory, permit)?;
         }
         place.look().map_err(failed)?;
         Ok(place)
@@ -176,8 +175,14 @@ impl Place {
         Ok(permit.confirm_path(operation, &self.real()?)?)
     }
 
-    /// Takes the directories away again that were made for it, as far as they are empty.
-    pub(crate) fn abandon(&mut self) {
+    /// Lets the directories stay that were made for it.
+    pub(crate) fn keep(&mut self) {
+        self.made.clear();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
         while let Some((parent, name)) = self.made.pop() {
             // Somebody may have put something into it meanwhile; then it stays.
             let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);

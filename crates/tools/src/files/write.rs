@@ -64,7 +64,9 @@ impl Tool for Write {
         let root = Arc::clone(&self.root);
         let work = move |permit: &Permit, _: &_| {
             let mut place = root.place(&file, permit, Operation::Write, reach)?;
-            write(&place, input.content.as_bytes(), permit).inspect_err(|_| place.abandon())
+            let result = write(&place, input.content.as_bytes(), permit)?;
+            place.keep();
+            Ok(result)
         };
         Ok(Proposal { action, execution: blocking(work) })
     }

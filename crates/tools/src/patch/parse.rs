@@ -119,12 +119,33 @@ fn file(section: &Section<'_>) -> Result<FileDiff, PatchError> {
     let PatchKind::Text(text) = patch.patch() else { return Err(PatchError::Binary { line }) };
     let executable = executable(section, &patch)?;
     let change = names(section, &patch, (text.original(), text.modified()))?;
+    if section.git.is_some() {
+        agrees(section, &change)?;
+    }
     let hunks: Vec<Hunk> = text.hunks().iter().map(hunk).collect();
     let moves = !matches!(change, FileChange::Modify(_));
     if hunks.is_empty() && !moves && executable.is_none() {
         return Err(PatchError::NoHunk { line });
     }
     Ok(FileDiff { change, hunks, executable })
+}
+
+/// That git's headers by themselves say the same as with the `---` and `+++` lines, which the parser
+/// believes without a look at the others.
+fn agrees(section: &Section<'_>, change: &FileChange) -> Result<(), PatchError> {
+    let line = section.line;
+    let header: usize =
+        section.text.split_inclusive('\n').take_while(|line| !line.starts_with("--- ")).map(str::len).sum();
+    let header = section.text.as_bytes().get(..header).unwrap_or_default();
+    let section_error = |reason: &str| PatchError::Section { line, reason: reason.to_owned() };
+    let alone = match PatchSet::parse_bytes(header, ParseOptions::gitdiff()).next() {
+        Some(Ok(patch)) => names(section, &patch, (None, None))?,
+        _ => return Err(section_error("its `diff --git` line does not name one file twice")),
+    };
+    if alone == *change {
+        return Ok(());
+    }
+    Err(section_error("its headers disagree about the file or what becomes of it"))
 }
 
 /// The parser's reason without its place, which is relative to the section.

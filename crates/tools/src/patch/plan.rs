@@ -66,11 +66,12 @@ pub(super) fn run(root: &Root, items: &[Item], permit: &Permit, cancel: &Cancel)
     match done {
         Ok(done) => {
             done.into_iter().for_each(Done::finish);
+            made.iter_mut().for_each(Place::keep);
             Ok(RawResult::ok(tell(items, &plan)))
         }
         Err(stop) => {
-            // Last made, first taken away: one may lie in another.
-            made.iter_mut().rev().for_each(Place::abandon);
+            // The last one first: a directory may have been made in one that was made before.
+            while made.pop().is_some() {}
             Err(stop)
         }
     }
@@ -240,3 +241,6 @@ fn tell(items: &[Item], plan: &Plan<'_>) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+use policy::{Action, ActionKind, Effect, Policy, Review, Rules};
+
+use super::*;
+use crate::patch::ParsedPatch;
+
+/// A failure between two renames: the first file, the new one and its directories go back.
+#[test]
+fn a_rename_that_fails_takes_back_those_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        std::fs::write(dir.path().join(name), "old\n").unwrap();
+    }
+    let root = Root::open(dir.path()).unwrap();
+    let text = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-old\n+new\n\
+        --- /dev/null\n+++ b/aa/deep/new\n@@ -0,0 +1 @@\n+new\n\
+        --- a/b\n+++ b/b\n@@ -1 +1 @@\n-old\n+new\n\
+        --- a/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n";
+    let patch = ParsedPatch::parse(text).unwrap();
+    let given = |path: Option<&std::path::Path>| path.map(|path| Given::path(&root, path));
+    let items: Vec<Item> = patch
+        .files()
+        .iter()
+        .map(|file| Item {
+            source: given(file.change.source()),
+            target: given(file.change.target()),
+            diff: file.clone(),
+        })
+        .collect();
+    let action = [Operation::Read, Operation::Write, Operation::Delete]
+        .into_iter()
+        .fold(Action::new("call_1", "files_patch", ActionKind::FilesPatch), |action, operation| {
+            action.with(Effect::path(operation, root.path()))
+        });
+    let Review::Allowed(permit) = Policy::new(Rules::new(root.path().to_owned())).review(action) else {
+        panic!("denied")
+    };
+    let mut plan = Plan::default();
+    for item in &items {
+        plan.add(&root, item, &permit).unwrap();
+    }
+    plan.check(&root, &permit).unwrap();
+    let mut made = Vec::new();
+    let staged = plan.stage(&root, &permit, &mut made).unwrap();
+    assert_eq!(staged.len(), 4);
+    std::fs::write(dir.path().join("b"), "theirs, longer\n").unwrap();
+    let ended = commit(staged, &permit);
+    assert!(matches!(&ended, Err(Stop::Failed(ToolError::Conflict { path })) if path == "b"), "{ended:?}");
+    while made.pop().is_some() {}
+    let mut left: Vec<_> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap()))
+        .collect();
+    left.sort();
+    let expected = [("a", "old\n"), ("b", "theirs, longer\n"), ("c", "old\n")];
+    assert_eq!(left, expected.map(|(name, content)| (name.to_owned(), content.to_owned())));
+}
