@@ -65,15 +65,10 @@ impl Body for ScriptBody {
     type Data = Bytes;
     type Error = Broken;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             Self::Full(data) => Poll::Ready(data.take().map(|data| Ok(Frame::data(data)))),
-            Self::Pieces(receiver) => receiver
-                .poll_recv(cx)
-                .map(|piece| piece.map(|data| data.map(Frame::data))),
+            Self::Pieces(receiver) => receiver.poll_recv(cx).map(|piece| piece.map(|data| data.map(Frame::data))),
         }
     }
 
@@ -83,9 +78,7 @@ impl Body for ScriptBody {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Full(data) => {
-                SizeHint::with_exact(data.as_ref().map_or(0, |data| data.len() as u64))
-            }
+            Self::Full(data) => SizeHint::with_exact(data.as_ref().map_or(0, |data| data.len() as u64)),
             Self::Pieces(_) => SizeHint::default(),
         }
     }
@@ -101,11 +94,7 @@ pub(crate) fn pieces(turn: &Turn, body: Bytes) -> Vec<Piece> {
     let mut cuts: Vec<usize> = match &turn.split {
         Split::Never => Vec::new(),
         Split::Every(step) => (*step..body.len()).step_by(*step).collect(),
-        Split::At(positions) => positions
-            .iter()
-            .copied()
-            .filter(|at| (1..body.len()).contains(at))
-            .collect(),
+        Split::At(positions) => positions.iter().copied().filter(|at| (1..body.len()).contains(at)).collect(),
     };
     let gate_at = turn.midway.as_ref().map(|(at, _)| (*at).min(body.len()));
     if let Some(at) = gate_at {

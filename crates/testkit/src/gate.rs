@@ -14,9 +14,7 @@ impl Gate {
     /// A closed gate.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            open: Arc::new(watch::Sender::new(false)),
-        }
+        Self { open: Arc::new(watch::Sender::new(false)) }
     }
 
     /// Opens it for everybody who waits now or later.

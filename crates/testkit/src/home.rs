@@ -19,22 +19,15 @@ impl TempHome {
     /// A fresh tree; `home/` is private to the user, as the product makes it.
     #[must_use]
     pub fn new() -> Self {
-        let dir = tempfile::Builder::new()
-            .prefix("mur-test-")
-            .tempdir()
-            .expect("a temp dir can be made");
-        let root = dir
-            .path()
-            .canonicalize()
-            .expect("a fresh temp dir has a canonical path");
+        let dir = tempfile::Builder::new().prefix("mur-test-").tempdir().expect("a temp dir can be made");
+        let root = dir.path().canonicalize().expect("a fresh temp dir has a canonical path");
         let home = Self { root, _dir: dir };
         fs::create_dir(home.home()).expect("a fresh temp dir takes a directory");
         fs::create_dir(home.workdir()).expect("a fresh temp dir takes a directory");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            fs::set_permissions(home.home(), fs::Permissions::from_mode(0o700))
-                .expect("the owner sets modes");
+            fs::set_permissions(home.home(), fs::Permissions::from_mode(0o700)).expect("the owner sets modes");
         }
         home
     }

@@ -20,10 +20,7 @@
 //! # });
 //! # Ok::<(), std::io::Error>(())
 //! ```
-#![allow(
-    clippy::expect_used,
-    reason = "a helper that cannot set its scene ends the test that asked for it"
-)]
+#![allow(clippy::expect_used, reason = "a helper that cannot set its scene ends the test that asked for it")]
 
 mod body;
 mod gate;

@@ -56,6 +56,7 @@ struct Log {
     requests: Vec<Request>,
     violations: Vec<String>,
     turns: usize,
+    connections: usize,
 }
 
 impl Shared {
@@ -98,50 +99,31 @@ impl Builder {
 
     /// Starts on the current tokio runtime; dropping the server stops it.
     pub async fn start(self) -> ModelServer {
-        let listener = TcpListener::bind(self.address)
-            .await
-            .expect("the address can be bound");
-        let address = listener
-            .local_addr()
-            .expect("a bound listener has an address");
+        let listener = TcpListener::bind(self.address).await.expect("the address can be bound");
+        let address = listener.local_addr().expect("a bound listener has an address");
         let shared = self.shared();
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(serve(listener, Arc::clone(&shared), stopped));
-        ModelServer {
-            address,
-            shared,
-            _stop: stop,
-        }
+        ModelServer { address, shared, _stop: stop }
     }
 
     /// Starts on a thread with a runtime of its own, for tests that block their thread.
     #[must_use]
     pub fn start_on_thread(self) -> ModelServer {
         let listener = std::net::TcpListener::bind(self.address).expect("the address can be bound");
-        let address = listener
-            .local_addr()
-            .expect("a bound listener has an address");
-        listener
-            .set_nonblocking(true)
-            .expect("a listener can be made nonblocking");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        listener.set_nonblocking(true).expect("a listener can be made nonblocking");
         let shared = self.shared();
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
         std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime can be built").block_on(async {
-                let listener =
-                    TcpListener::from_std(listener).expect("the listener is nonblocking");
+                let listener = TcpListener::from_std(listener).expect("the listener is nonblocking");
                 serve(listener, served, stopped).await;
             });
         });
-        ModelServer {
-            address,
-            shared,
-            _stop: stop,
-        }
+        ModelServer { address, shared, _stop: stop }
     }
 
     fn shared(self) -> Arc<Shared> {
@@ -175,10 +157,7 @@ impl ModelServer {
     #[must_use]
     pub fn turns(turns: Vec<Turn>) -> Builder {
         Self::answering(move |turn, _| {
-            turns
-                .get(turn)
-                .cloned()
-                .unwrap_or_else(|| Turn::status(400, format!("the script has no turn {turn}")))
+            turns.get(turn).cloned().unwrap_or_else(|| Turn::status(400, format!("the script has no turn {turn}")))
         })
     }
 
@@ -198,13 +177,11 @@ impl ModelServer {
     #[must_use]
     pub fn looping(tool: impl Into<String>, arguments: Value, rounds: usize) -> Builder {
         let ask = Turn::new().tool(tool, arguments);
-        Self::answering(move |turn, _| {
-            if turn % (rounds + 1) < rounds {
-                ask.clone()
-            } else {
-                Turn::new().text("done")
-            }
-        })
+        Self::answering(
+            move |turn, _| {
+                if turn % (rounds + 1) < rounds { ask.clone() } else { Turn::new().text("done") }
+            },
+        )
     }
 
     /// `http://127.0.0.1:<port>`, what `gateway.endpoint` should name.
@@ -231,6 +208,12 @@ impl ModelServer {
         self.shared.log().violations.clone()
     }
 
+    /// How many connections were accepted so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.log().connections
+    }
+
     /// Waits until so many requests have come whole.
     pub async fn wait_requests(&self, count: usize) {
         let mut seen = self.shared.arrived.subscribe();
@@ -244,11 +227,7 @@ impl ModelServer {
     }
 }
 
-async fn serve(
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    mut stopped: oneshot::Receiver<Infallible>,
-) {
+async fn serve(listener: TcpListener, shared: Arc<Shared>, mut stopped: oneshot::Receiver<Infallible>) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -259,12 +238,11 @@ async fn serve(
         let Ok((stream, _)) = accepted else { continue };
         // Small frames must leave at once: the client waits for them.
         let _ = stream.set_nodelay(true);
+        shared.log().connections += 1;
         let shared = Arc::clone(&shared);
         connections.spawn(async move {
             let service = service_fn(|request| answer(request, Arc::clone(&shared)));
-            let _ = http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
@@ -292,55 +270,26 @@ impl Drop for Watch {
     }
 }
 
-async fn answer(
-    request: http::Request<Incoming>,
-    shared: Arc<Shared>,
-) -> Result<Response<ScriptBody>, HangUp> {
+async fn answer(request: http::Request<Incoming>, shared: Arc<Shared>) -> Result<Response<ScriptBody>, HangUp> {
     let (head, body) = request.into_parts();
     let raw = body.collect().await.map_err(|_| HangUp)?.to_bytes();
-    let path = head
-        .uri
-        .path_and_query()
-        .map_or_else(String::new, ToString::to_string);
+    let path = head.uri.path_and_query().map_or_else(String::new, ToString::to_string);
     let wire = WireForm::of(head.uri.path()).filter(|_| head.method == http::Method::POST);
-    let body = if shared.strict || shared.record {
-        serde_json::from_slice(&raw).unwrap_or(Value::Null)
-    } else {
-        Value::Null
-    };
-    let request = Request {
-        wire,
-        path,
-        headers: head.headers,
-        raw,
-        body,
-    };
+    let body =
+        if shared.strict || shared.record { serde_json::from_slice(&raw).unwrap_or(Value::Null) } else { Value::Null };
+    let request = Request { wire, path, headers: head.headers, raw, body };
     let Some(wire) = wire else {
-        note(
-            &shared,
-            &request,
-            Some(format!("no such route: {} {}", head.method, request.path)),
-        );
-        return Ok(json(
-            404,
-            &render::error(WireForm::OpenAi, 404, None, "no such route"),
-        ));
+        note(&shared, &request, Some(format!("no such route: {} {}", head.method, request.path)));
+        return Ok(json(404, &render::error(WireForm::OpenAi, 404, None, "no such route")));
     };
     let refusal = if shared.strict {
         strict::check(wire, &request.headers, &request.body, shared.key.as_deref()).err()
     } else {
         None
     };
-    let number = note(
-        &shared,
-        &request,
-        refusal.as_ref().map(|refusal| refusal.message.clone()),
-    );
+    let number = note(&shared, &request, refusal.as_ref().map(|refusal| refusal.message.clone()));
     if let Some(refusal) = refusal {
-        return Ok(json(
-            refusal.status,
-            &render::error(wire, refusal.status, None, &refusal.message),
-        ));
+        return Ok(json(refusal.status, &render::error(wire, refusal.status, None, &refusal.message)));
     }
 
     let turn = (shared.script)(number, &request);
@@ -349,31 +298,17 @@ async fn answer(
         gate.wait().await;
         watch.0 = None;
     }
-    let model = request
-        .body
-        .get("model")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let model = request.body.get("model").and_then(Value::as_str).unwrap_or_default();
     let (code, content_type, body) = match &turn.answer {
         Answer::HangUp => return Err(HangUp),
-        Answer::Status {
-            code,
-            kind,
-            message,
-        } => {
+        Answer::Status { code, kind, message } => {
             let body = render::error(wire, *code, kind.as_deref(), message).to_string();
             (*code, Some("application/json"), Bytes::from(body))
         }
-        Answer::Raw {
-            code,
-            content_type,
-            body,
-        } => (*code, content_type.as_deref(), body.clone()),
-        Answer::Model => (
-            200,
-            Some("text/event-stream; charset=utf-8"),
-            Bytes::from(render::stream(wire, &turn, model, number)),
-        ),
+        Answer::Raw { code, content_type, body } => (*code, content_type.as_deref(), body.clone()),
+        Answer::Model => {
+            (200, Some("text/event-stream; charset=utf-8"), Bytes::from(render::stream(wire, &turn, model, number)))
+        }
     };
     let mut parts = pieces(&turn, body);
     let body = match parts.as_mut_slice() {
@@ -381,9 +316,7 @@ async fn answer(
         [Piece::Data(data)] => ScriptBody::Full(Some(std::mem::take(data))),
         _ => {
             let shared = Arc::clone(&shared);
-            ScriptBody::play(parts, move || {
-                shared.abandoned.send_modify(|count| *count += 1)
-            })
+            ScriptBody::play(parts, move || shared.abandoned.send_modify(|count| *count += 1))
         }
     };
     let mut response = Response::builder().status(code);
@@ -393,9 +326,7 @@ async fn answer(
     for (name, value) in &turn.headers {
         response = response.header(name, value);
     }
-    Ok(response
-        .body(body)
-        .expect("a scripted status and scripted headers are valid"))
+    Ok(response.body(body).expect("a scripted status and scripted headers are valid"))
 }
 
 /// Logs a request and, if it broke no rule, takes the next turn's number.
@@ -416,11 +347,7 @@ fn note(shared: &Shared, request: &Request, violation: Option<String>) -> usize 
 
 fn json(status: u16, body: &Value) -> Response<ScriptBody> {
     let mut response = Response::new(ScriptBody::Full(Some(Bytes::from(body.to_string()))));
-    *response.status_mut() =
-        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(
-        http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("application/json"),
-    );
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     response
 }

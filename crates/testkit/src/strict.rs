@@ -37,33 +37,18 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-pub(crate) fn check(
-    wire: WireForm,
-    headers: &HeaderMap,
-    body: &Value,
-    key: Option<&str>,
-) -> Result<(), Refusal> {
-    authorize(wire, headers, key).map_err(|message| Refusal {
-        status: 401,
-        message,
-    })?;
+pub(crate) fn check(wire: WireForm, headers: &HeaderMap, body: &Value, key: Option<&str>) -> Result<(), Refusal> {
+    authorize(wire, headers, key).map_err(|message| Refusal { status: 401, message })?;
     let checked = media_type(headers).and_then(|()| match wire {
         WireForm::Anthropic => anthropic::check(headers, body),
         WireForm::OpenAi => openai::check(body),
     });
-    checked.map_err(|message| Refusal {
-        status: 400,
-        message,
-    })
+    checked.map_err(|message| Refusal { status: 400, message })
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, String> {
     let mut values = headers.get_all(name).iter();
-    let first = values.next().map(|value| {
-        value
-            .to_str()
-            .map_err(|_| format!("header {name} is not text"))
-    });
+    let first = values.next().map(|value| value.to_str().map_err(|_| format!("header {name} is not text")));
     if values.next().is_some() {
         return Err(format!("header {name} stands twice"));
     }
@@ -77,11 +62,7 @@ fn authorize(wire: WireForm, headers: &HeaderMap, key: Option<&str>) -> Result<(
             return Err("x-api-key does not belong to this API".to_owned());
         }
         (_, None) => header(headers, "authorization")?
-            .map(|value| {
-                value
-                    .strip_prefix("Bearer ")
-                    .ok_or("authorization is not a bearer token")
-            })
+            .map(|value| value.strip_prefix("Bearer ").ok_or("authorization is not a bearer token"))
             .transpose()?,
     };
     match (key, given) {
@@ -103,26 +84,19 @@ fn media_type(headers: &HeaderMap) -> Result<(), String> {
 type Object = Map<String, Value>;
 
 fn object<'a>(value: &'a Value, at: &str) -> Result<&'a Object, String> {
-    value
-        .as_object()
-        .ok_or_else(|| format!("{at}: not an object"))
+    value.as_object().ok_or_else(|| format!("{at}: not an object"))
 }
 
 fn array<'a>(value: &'a Value, at: &str) -> Result<&'a Vec<Value>, String> {
-    value
-        .as_array()
-        .ok_or_else(|| format!("{at}: not an array"))
+    value.as_array().ok_or_else(|| format!("{at}: not an array"))
 }
 
 fn field<'a>(map: &'a Object, name: &str, at: &str) -> Result<&'a Value, String> {
-    map.get(name)
-        .ok_or_else(|| format!("{at}.{name}: field required"))
+    map.get(name).ok_or_else(|| format!("{at}.{name}: field required"))
 }
 
 fn text<'a>(map: &'a Object, name: &str, at: &str) -> Result<&'a str, String> {
-    field(map, name, at)?
-        .as_str()
-        .ok_or_else(|| format!("{at}.{name}: not a string"))
+    field(map, name, at)?.as_str().ok_or_else(|| format!("{at}.{name}: not a string"))
 }
 
 fn only(map: &Object, allowed: &[&str], at: &str) -> Result<(), String> {
@@ -142,16 +116,8 @@ fn positive(map: &Object, name: &str, at: &str) -> Result<(), String> {
 /// Names and ids: `^[a-zA-Z0-9_-]{1,limit}$`.
 fn word(value: &str, limit: usize, at: &str) -> Result<(), String> {
     let fits = (1..=limit).contains(&value.len())
-        && value
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-    if fits {
-        Ok(())
-    } else {
-        Err(format!(
-            "{at}: `{value}` does not match ^[a-zA-Z0-9_-]{{1,{limit}}}$"
-        ))
-    }
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    if fits { Ok(()) } else { Err(format!("{at}: `{value}` does not match ^[a-zA-Z0-9_-]{{1,{limit}}}$")) }
 }
 
 fn object_schema(schema: &Value, at: &str) -> Result<(), String> {
@@ -166,14 +132,8 @@ fn base64(data: &str, at: &str) -> Result<(), String> {
     let fits = !trimmed.is_empty()
         && data.len().is_multiple_of(4)
         && data.len() - trimmed.len() <= 2
-        && trimmed
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'));
-    if fits {
-        Ok(())
-    } else {
-        Err(format!("{at}: not base64"))
-    }
+        && trimmed.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'));
+    if fits { Ok(()) } else { Err(format!("{at}: not base64")) }
 }
 
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];

@@ -26,16 +26,9 @@ pub struct Tokens {
 #[derive(Debug, Clone)]
 pub(crate) enum Say {
     Text(String),
-    Thinking {
-        text: String,
-        signature: String,
-    },
+    Thinking { text: String, signature: String },
     Redacted(String),
-    Tool {
-        id: Option<String>,
-        name: String,
-        arguments: String,
-    },
+    Tool { id: Option<String>, name: String, arguments: String },
 }
 
 #[derive(Debug, Clone)]
@@ -43,17 +36,9 @@ pub(crate) enum Answer {
     /// The model's words, streamed in the wire's own form.
     Model,
     /// A status with the vendor's error form, or with this body.
-    Status {
-        code: u16,
-        kind: Option<String>,
-        message: String,
-    },
+    Status { code: u16, kind: Option<String>, message: String },
     /// Exactly these bytes.
-    Raw {
-        code: u16,
-        content_type: Option<String>,
-        body: Bytes,
-    },
+    Raw { code: u16, content_type: Option<String>, body: Bytes },
     /// The connection is closed without an answer.
     HangUp,
 }
@@ -113,28 +98,14 @@ impl Turn {
     /// A failure with this HTTP status, in the error form of the request's wire.
     #[must_use]
     pub fn status(code: u16, message: impl Into<String>) -> Self {
-        Self {
-            answer: Answer::Status {
-                code,
-                kind: None,
-                message: message.into(),
-            },
-            ..Self::new()
-        }
+        Self { answer: Answer::Status { code, kind: None, message: message.into() }, ..Self::new() }
     }
 
     /// Exactly this answer, whatever the wire.
     #[must_use]
     pub fn raw(code: u16, content_type: Option<&str>, body: impl Into<Bytes>) -> Self {
         let content_type = content_type.map(str::to_owned);
-        Self {
-            answer: Answer::Raw {
-                code,
-                content_type,
-                body: body.into(),
-            },
-            ..Self::new()
-        }
+        Self { answer: Answer::Raw { code, content_type, body: body.into() }, ..Self::new() }
     }
 
     /// A 200 event stream of exactly these bytes.
@@ -146,10 +117,7 @@ impl Turn {
     /// The connection closes without an answer.
     #[must_use]
     pub fn hang_up() -> Self {
-        Self {
-            answer: Answer::HangUp,
-            ..Self::new()
-        }
+        Self { answer: Answer::HangUp, ..Self::new() }
     }
 
     /// The vendor's own error type (`overloaded_error`) or code of a [`Turn::status`].
@@ -170,10 +138,7 @@ impl Turn {
     /// Shows reasoning; the signature exists on the Anthropic wire alone.
     #[must_use]
     pub fn thinking(self, text: impl Into<String>, signature: impl Into<String>) -> Self {
-        self.say(Say::Thinking {
-            text: text.into(),
-            signature: signature.into(),
-        })
+        self.say(Say::Thinking { text: text.into(), signature: signature.into() })
     }
 
     /// Reasoning in the opaque form; the OpenAI wire has none and leaves it out.
@@ -185,26 +150,13 @@ impl Turn {
     /// Asks for a tool, under an id that the server makes.
     #[must_use]
     pub fn tool(self, name: impl Into<String>, arguments: Value) -> Self {
-        self.say(Say::Tool {
-            id: None,
-            name: name.into(),
-            arguments: arguments.to_string(),
-        })
+        self.say(Say::Tool { id: None, name: name.into(), arguments: arguments.to_string() })
     }
 
     /// Asks for a tool under this id, with these bytes as arguments, be they JSON or not.
     #[must_use]
-    pub fn tool_raw(
-        self,
-        id: impl Into<String>,
-        name: impl Into<String>,
-        arguments: impl Into<String>,
-    ) -> Self {
-        self.say(Say::Tool {
-            id: Some(id.into()),
-            name: name.into(),
-            arguments: arguments.into(),
-        })
+    pub fn tool_raw(self, id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        self.say(Say::Tool { id: Some(id.into()), name: name.into(), arguments: arguments.into() })
     }
 
     /// What the answer cost; zero unless said.
@@ -245,10 +197,7 @@ impl Turn {
     /// Says its words, then the wire's error event instead of an end.
     #[must_use]
     pub fn then_error(mut self, kind: impl Into<String>, message: impl Into<String>) -> Self {
-        self.ending = Ending::Error {
-            kind: kind.into(),
-            message: message.into(),
-        };
+        self.ending = Ending::Error { kind: kind.into(), message: message.into() };
         self
     }
 

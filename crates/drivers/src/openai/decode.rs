@@ -119,7 +119,7 @@ impl OpenAiDecoder {
     }
 
     fn change(&mut self, change: Change, sink: &mut dyn DeltaSink) -> Result<(), Fault> {
-        let reasoning = change.reasoning_content.or_else(|| match change.reasoning {
+        let reasoning = change.reasoning_content.or(match change.reasoning {
             Some(Value::String(text)) => Some(text),
             _ => None,
         });

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_saphyr::Spanned;
 use vocab::{DriverErrorKind, StopReason, Usage};
 
 use crate::config::BuildError;
@@ -19,8 +20,11 @@ const LONGEST: u64 = 1 << 20;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
-    turns: Vec<Turn>,
+    turns: Vec<Spanned<Turn>>,
 }
+
+/// A turn and where it begins: line and column, from 1.
+struct Placed(u64, u64, Turn);
 
 /// One answer of the script.
 #[derive(Debug, Deserialize)]
@@ -86,61 +90,64 @@ pub(super) fn read(path: &Path) -> Result<Vec<Turn>, BuildError> {
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(unreadable)?;
     file.take(LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
-    let at = |line: u64, column: u64, message: String| BuildError::Script {
+    let at = |line: u64, column: u64, message: &str| BuildError::Script {
         path: path.to_owned(),
         line,
         column,
-        message: printable(&message, 300),
+        message: printable(message, 300),
     };
     if text.len() as u64 > LONGEST {
-        return Err(at(1, 1, format!("the script is longer than {} MiB", LONGEST >> 20)));
+        return Err(at(1, 1, &format!("the script is longer than {} MiB", LONGEST >> 20)));
     }
     let turns = if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("jsonl")) {
-        jsonl(&text).map_err(|(line, error)| {
-            let message = error.to_string();
-            // The position in the line is given beside the message.
-            let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-            at(line, error.column() as u64, message)
-        })?
+        jsonl(&text)
     } else {
-        serde_saphyr::from_str::<Script>(&text)
-            .map_err(|error| {
-                let place = error.location().map_or((1, 1), |place| (place.line(), place.column()));
-                at(place.0, place.1, yaml_message(&error))
-            })?
-            .turns
+        yaml(&text)
     };
+    let turns = turns.map_err(|(line, column, message)| at(line, column, bare(&message)))?;
     if turns.is_empty() {
-        return Err(at(1, 1, "the script has no turn".to_owned()));
+        return Err(at(1, 1, "the script has no turn"));
     }
-    for (index, turn) in turns.iter().enumerate() {
-        if let Some(message) = wrong(turn) {
-            return Err(at(1, 1, format!("turn {} {message}", index + 1)));
-        }
+    if let Some((Placed(line, column, _), message)) =
+        turns.iter().find_map(|placed| wrong(&placed.2).map(|message| (placed, message)))
+    {
+        return Err(at(*line, *column, &message));
     }
-    Ok(turns)
+    Ok(turns.into_iter().map(|Placed(_, _, turn)| turn).collect())
 }
 
-fn jsonl(text: &str) -> Result<Vec<Turn>, (u64, serde_json::Error)> {
+fn yaml(text: &str) -> Result<Vec<Placed>, (u64, u64, String)> {
+    let script: Script = serde_saphyr::from_str(text).map_err(|error| {
+        let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+        (line, column, error.without_snippet().to_string())
+    })?;
+    let placed = |turn: Spanned<Turn>| Placed(turn.defined.line(), turn.defined.column(), turn.value);
+    Ok(script.turns.into_iter().map(placed).collect())
+}
+
+fn jsonl(text: &str) -> Result<Vec<Placed>, (u64, u64, String)> {
     let lines = text.lines().zip(1_u64..).filter(|(line, _)| !line.trim().is_empty());
-    lines.map(|(line, number)| serde_json::from_str(line).map_err(|error| (number, error))).collect()
+    lines
+        .map(|(line, number)| match serde_json::from_str(line) {
+            Ok(turn) => Ok(Placed(number, 1, turn)),
+            Err(error) => Err((number, error.column() as u64, error.to_string())),
+        })
+        .collect()
 }
 
-/// The bare sentence, without the snippet and the place that stand elsewhere.
-fn yaml_message(error: &serde_saphyr::Error) -> String {
-    error.without_snippet().to_string()
+/// The sentence without the place, which stands before it, and without the parser's advice to callers.
+fn bare(message: &str) -> &str {
+    let message = message.rsplit_once(" at line ").map_or(message, |(bare, _)| bare);
+    message.split_once(", set DuplicateKeyPolicy").map_or(message, |(bare, _)| bare)
 }
 
 /// What a turn may not be, though each of its keys is well formed.
 fn wrong(turn: &Turn) -> Option<String> {
     if turn.thinking.is_none() && turn.text.is_none() && turn.tool_calls.is_empty() && turn.error.is_none() {
-        return Some("says nothing, calls nothing and does not fail".to_owned());
+        return Some("the turn says nothing, calls nothing and does not fail".to_owned());
     }
     turn.tool_calls.iter().find_map(|call| match &call.arguments {
         None | Some(Value::Object(_) | Value::String(_)) => None,
-        Some(_) => Some(format!("calls `{}` with arguments that are neither an object nor a text", call.name)),
+        Some(_) => Some(format!("the turn calls `{}` with arguments that are neither an object nor a text", call.name)),
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,13 +11,8 @@ use std::io::{Read as _, Write as _};
 use testkit::ModelServer;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut listen, mut tool, mut arguments, mut rounds, mut strict) = (
-        "127.0.0.1:0".to_owned(),
-        "files_list".to_owned(),
-        "{}".to_owned(),
-        "50".to_owned(),
-        false,
-    );
+    let (mut listen, mut tool, mut arguments, mut rounds, mut strict) =
+        ("127.0.0.1:0".to_owned(), "files_list".to_owned(), "{}".to_owned(), "50".to_owned(), false);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let value = match word.as_str() {
@@ -31,13 +26,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--rounds" => &mut rounds,
             _ => return Err(format!("unknown argument `{word}`").into()),
         };
-        *value = words
-            .next()
-            .ok_or_else(|| format!("`{word}` needs a value"))?;
+        *value = words.next().ok_or_else(|| format!("`{word}` needs a value"))?;
     }
     let mut builder =
-        ModelServer::looping(tool, serde_json::from_str(&arguments)?, rounds.parse()?)
-            .listen(listen.parse()?);
+        ModelServer::looping(tool, serde_json::from_str(&arguments)?, rounds.parse()?).listen(listen.parse()?);
     if !strict {
         builder = builder.unchecked();
     }

@@ -23,17 +23,10 @@ pub(super) fn stream(turn: &Turn, model: &str, serial: usize) -> String {
         }
     }
     if let Ending::Error { kind, message } = &turn.ending {
-        event(
-            &mut out,
-            &json!({"type": "error", "error": {"type": kind, "message": message}}),
-        );
+        event(&mut out, &json!({"type": "error", "error": {"type": kind, "message": message}}));
         return out;
     }
-    let stop = turn.stop.as_deref().unwrap_or(if turn.has_tools() {
-        "tool_use"
-    } else {
-        "end_turn"
-    });
+    let stop = turn.stop.as_deref().unwrap_or(if turn.has_tools() { "tool_use" } else { "end_turn" });
     event(
         &mut out,
         &json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null},
@@ -47,10 +40,7 @@ fn block(out: &mut String, index: usize, say: &Say, serial: usize) {
     let (start, deltas) = match say {
         Say::Text(text) => (
             json!({"type": "text", "text": ""}),
-            fragments(text, 7)
-                .into_iter()
-                .map(|text| json!({"type": "text_delta", "text": text}))
-                .collect(),
+            fragments(text, 7).into_iter().map(|text| json!({"type": "text_delta", "text": text})).collect(),
         ),
         Say::Thinking { text, signature } => {
             let mut deltas: Vec<Value> = fragments(text, 7)
@@ -58,23 +48,11 @@ fn block(out: &mut String, index: usize, say: &Say, serial: usize) {
                 .map(|thinking| json!({"type": "thinking_delta", "thinking": thinking}))
                 .collect();
             deltas.push(json!({"type": "signature_delta", "signature": signature}));
-            (
-                json!({"type": "thinking", "thinking": "", "signature": ""}),
-                deltas,
-            )
+            (json!({"type": "thinking", "thinking": "", "signature": ""}), deltas)
         }
-        Say::Redacted(data) => (
-            json!({"type": "redacted_thinking", "data": data}),
-            Vec::new(),
-        ),
-        Say::Tool {
-            id,
-            name,
-            arguments,
-        } => {
-            let id = id
-                .clone()
-                .unwrap_or_else(|| format!("toolu_{serial}_{index}"));
+        Say::Redacted(data) => (json!({"type": "redacted_thinking", "data": data}), Vec::new()),
+        Say::Tool { id, name, arguments } => {
+            let id = id.clone().unwrap_or_else(|| format!("toolu_{serial}_{index}"));
             (
                 json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
                 fragments(arguments, 5)
@@ -84,15 +62,9 @@ fn block(out: &mut String, index: usize, say: &Say, serial: usize) {
             )
         }
     };
-    event(
-        out,
-        &json!({"type": "content_block_start", "index": index, "content_block": start}),
-    );
+    event(out, &json!({"type": "content_block_start", "index": index, "content_block": start}));
     for delta in deltas {
-        event(
-            out,
-            &json!({"type": "content_block_delta", "index": index, "delta": delta}),
-        );
+        event(out, &json!({"type": "content_block_delta", "index": index, "delta": delta}));
     }
     event(out, &json!({"type": "content_block_stop", "index": index}));
 }

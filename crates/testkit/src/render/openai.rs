@@ -11,17 +11,9 @@ pub(super) fn stream(turn: &Turn, model: &str, serial: usize) -> String {
         json!({"id": format!("chatcmpl-{serial}"), "object": "chat.completion.chunk", "created": 1_700_000_000,
                "model": model, "choices": choices, "usage": usage})
     };
-    let delta = |delta: Value| {
-        chunk(
-            json!([{"index": 0, "delta": delta, "finish_reason": null}]),
-            Value::Null,
-        )
-    };
+    let delta = |delta: Value| chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), Value::Null);
 
-    event(
-        &mut out,
-        &delta(json!({"role": "assistant", "content": ""})),
-    );
+    event(&mut out, &delta(json!({"role": "assistant", "content": ""})));
     let mut call = 0_usize;
     for say in &turn.says {
         match say {
@@ -36,27 +28,17 @@ pub(super) fn stream(turn: &Turn, model: &str, serial: usize) -> String {
                 }
             }
             Say::Redacted(_) => {}
-            Say::Tool {
-                id,
-                name,
-                arguments,
-            } => {
-                let id = id
-                    .clone()
-                    .unwrap_or_else(|| format!("call_{serial}_{call}"));
+            Say::Tool { id, name, arguments } => {
+                let id = id.clone().unwrap_or_else(|| format!("call_{serial}_{call}"));
                 event(
                     &mut out,
-                    &delta(
-                        json!({"tool_calls": [{"index": call, "id": id, "type": "function",
-                    "function": {"name": name, "arguments": ""}}]}),
-                    ),
+                    &delta(json!({"tool_calls": [{"index": call, "id": id, "type": "function",
+                    "function": {"name": name, "arguments": ""}}]})),
                 );
                 for arguments in fragments(arguments, 5) {
                     event(
                         &mut out,
-                        &delta(
-                            json!({"tool_calls": [{"index": call, "function": {"arguments": arguments}}]}),
-                        ),
+                        &delta(json!({"tool_calls": [{"index": call, "function": {"arguments": arguments}}]})),
                     );
                 }
                 call += 1;
@@ -64,24 +46,11 @@ pub(super) fn stream(turn: &Turn, model: &str, serial: usize) -> String {
         }
     }
     if let Ending::Error { kind, message } = &turn.ending {
-        event(
-            &mut out,
-            &json!({"error": {"message": message, "type": kind, "param": null, "code": null}}),
-        );
+        event(&mut out, &json!({"error": {"message": message, "type": kind, "param": null, "code": null}}));
         return out;
     }
-    let finish = turn.stop.as_deref().unwrap_or(if turn.has_tools() {
-        "tool_calls"
-    } else {
-        "stop"
-    });
-    event(
-        &mut out,
-        &chunk(
-            json!([{"index": 0, "delta": {}, "finish_reason": finish}]),
-            Value::Null,
-        ),
-    );
+    let finish = turn.stop.as_deref().unwrap_or(if turn.has_tools() { "tool_calls" } else { "stop" });
+    event(&mut out, &chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish}]), Value::Null));
     let tokens = turn.tokens;
     let prompt = tokens.input + tokens.cached + tokens.cache_write;
     event(

@@ -5,9 +5,7 @@ use std::collections::HashSet;
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::{
-    IMAGES, Object, array, base64, field, header, object, object_schema, only, positive, text, word,
-};
+use super::{IMAGES, Object, array, base64, field, header, object, object_schema, only, positive, text, word};
 
 const TOP: [&str; 14] = [
     "model",
@@ -30,9 +28,7 @@ pub(super) fn check(headers: &HeaderMap, body: &Value) -> Result<(), String> {
     match header(headers, "anthropic-version")? {
         Some("2023-06-01") => {}
         other => {
-            return Err(format!(
-                "anthropic-version: {other:?} is not a version of this API"
-            ));
+            return Err(format!("anthropic-version: {other:?} is not a version of this API"));
         }
     }
     let body = object(body, "body")?;
@@ -51,14 +47,9 @@ pub(super) fn check(headers: &HeaderMap, body: &Value) -> Result<(), String> {
     if let Some(list) = body.get("tools") {
         tools(list, &mut cached)?;
     }
-    messages(
-        array(field(body, "messages", "body")?, "messages")?,
-        &mut cached,
-    )?;
+    messages(array(field(body, "messages", "body")?, "messages")?, &mut cached)?;
     if cached > 4 {
-        return Err(format!(
-            "a maximum of 4 blocks with cache_control may be provided, found {cached}"
-        ));
+        return Err(format!("a maximum of 4 blocks with cache_control may be provided, found {cached}"));
     }
     Ok(())
 }
@@ -84,21 +75,14 @@ fn tools(list: &Value, cached: &mut usize) -> Result<(), String> {
     for (index, tool) in array(list, "tools")?.iter().enumerate() {
         let at = format!("tools.{index}");
         let tool = object(tool, &at)?;
-        only(
-            tool,
-            &["name", "description", "input_schema", "cache_control"],
-            &at,
-        )?;
+        only(tool, &["name", "description", "input_schema", "cache_control"], &at)?;
         let name = text(tool, "name", &at)?;
         word(name, 128, &format!("{at}.name"))?;
         if !names.insert(name) {
             return Err("tools: tool names must be unique".to_owned());
         }
         text(tool, "description", &at)?;
-        object_schema(
-            field(tool, "input_schema", &at)?,
-            &format!("{at}.input_schema"),
-        )?;
+        object_schema(field(tool, "input_schema", &at)?, &format!("{at}.input_schema"))?;
         cache_control(tool, &at, cached)?;
     }
     Ok(())
@@ -120,9 +104,7 @@ fn cache_control(block: &Object, at: &str, cached: &mut usize) -> Result<(), Str
 fn text_block(block: &Object, at: &str) -> Result<(), String> {
     only(block, &["type", "text", "cache_control"], at)?;
     if text(block, "text", at)?.trim().is_empty() {
-        return Err(format!(
-            "{at}: text content blocks must contain non-whitespace text"
-        ));
+        return Err(format!("{at}: text content blocks must contain non-whitespace text"));
     }
     Ok(())
 }
@@ -137,13 +119,8 @@ fn messages(list: &[Value], cached: &mut usize) -> Result<(), String> {
         let message = object(message, &at)?;
         only(message, &["role", "content"], &at)?;
         let role = text(message, "role", &at)?;
-        if !matches!(
-            (before, role),
-            ("assistant", "user") | ("user", "assistant")
-        ) {
-            return Err(format!(
-                "{at}: roles must alternate and begin with user, found {role} after {before}"
-            ));
+        if !matches!((before, role), ("assistant", "user") | ("user", "assistant")) {
+            return Err(format!("{at}: roles must alternate and begin with user, found {role} after {before}"));
         }
         before = role;
         let content = field(message, "content", &at)?;
@@ -166,9 +143,7 @@ fn messages(list: &[Value], cached: &mut usize) -> Result<(), String> {
         } else {
             open = assistant_blocks(blocks, &at, cached)?;
             if let Some(id) = open.iter().find(|id| !ids.insert(id)) {
-                return Err(format!(
-                    "{at}: `tool_use` ids must be unique, `{id}` is not"
-                ));
+                return Err(format!("{at}: `tool_use` ids must be unique, `{id}` is not"));
             }
         }
     }
@@ -182,16 +157,10 @@ fn unanswered(open: &[&str], at: &str) -> Result<(), String> {
     if open.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "{at}: `tool_use` ids were found without `tool_result` blocks immediately after: {open:?}"
-    ))
+    Err(format!("{at}: `tool_use` ids were found without `tool_result` blocks immediately after: {open:?}"))
 }
 
-fn user_blocks<'a>(
-    blocks: &'a [Value],
-    at: &str,
-    cached: &mut usize,
-) -> Result<Vec<&'a str>, String> {
+fn user_blocks<'a>(blocks: &'a [Value], at: &str, cached: &mut usize) -> Result<Vec<&'a str>, String> {
     let mut answered = Vec::new();
     let mut other = false;
     for (index, block) in blocks.iter().enumerate() {
@@ -212,9 +181,7 @@ fn user_blocks<'a>(
             }
             "tool_result" => answered.push(tool_result(block, &at)?),
             kind => {
-                return Err(format!(
-                    "{at}.type: `{kind}` may not stand in a user message"
-                ));
+                return Err(format!("{at}.type: `{kind}` may not stand in a user message"));
             }
         }
     }
@@ -222,21 +189,16 @@ fn user_blocks<'a>(
 }
 
 fn tool_result<'a>(block: &'a Object, at: &str) -> Result<&'a str, String> {
-    only(
-        block,
-        &[
-            "type",
-            "tool_use_id",
-            "content",
-            "is_error",
-            "cache_control",
-        ],
-        at,
-    )?;
+    only(block, &["type", "tool_use_id", "content", "is_error", "cache_control"], at)?;
     if block.get("is_error").is_some_and(|flag| !flag.is_boolean()) {
         return Err(format!("{at}.is_error: not a boolean"));
     }
+    let failed = block.get("is_error").and_then(Value::as_bool) == Some(true);
     match block.get("content") {
+        None if failed => return Err(format!("{at}: content cannot be empty if `is_error` is true")),
+        Some(Value::String(text)) if failed && text.is_empty() => {
+            return Err(format!("{at}: content cannot be empty if `is_error` is true"));
+        }
         None | Some(Value::String(_)) => {}
         Some(parts) => {
             for (index, part) in array(parts, &format!("{at}.content"))?.iter().enumerate() {
@@ -246,9 +208,7 @@ fn tool_result<'a>(block: &'a Object, at: &str) -> Result<&'a str, String> {
                     "text" => text_block(part, &at)?,
                     "image" => image(part, &at)?,
                     kind => {
-                        return Err(format!(
-                            "{at}.type: `{kind}` may not stand in a tool_result"
-                        ));
+                        return Err(format!("{at}.type: `{kind}` may not stand in a tool_result"));
                     }
                 }
             }
@@ -267,18 +227,12 @@ fn image(block: &Object, at: &str) -> Result<(), String> {
     }
     let media_type = text(source, "media_type", &at)?;
     if !IMAGES.contains(&media_type) {
-        return Err(format!(
-            "{at}.media_type: `{media_type}` is not one of {IMAGES:?}"
-        ));
+        return Err(format!("{at}.media_type: `{media_type}` is not one of {IMAGES:?}"));
     }
     base64(text(source, "data", &at)?, &format!("{at}.data"))
 }
 
-fn assistant_blocks<'a>(
-    blocks: &'a [Value],
-    at: &str,
-    cached: &mut usize,
-) -> Result<Vec<&'a str>, String> {
+fn assistant_blocks<'a>(blocks: &'a [Value], at: &str, cached: &mut usize) -> Result<Vec<&'a str>, String> {
     let mut calls = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
         let at = format!("{at}.content.{index}");
@@ -290,9 +244,7 @@ fn assistant_blocks<'a>(
                 only(block, &["type", "thinking", "signature"], &at)?;
                 text(block, "thinking", &at)?;
                 if text(block, "signature", &at)?.is_empty() {
-                    return Err(format!(
-                        "{at}.signature: invalid `signature` in `thinking` block"
-                    ));
+                    return Err(format!("{at}.signature: invalid `signature` in `thinking` block"));
                 }
             }
             "redacted_thinking" => {
@@ -300,11 +252,7 @@ fn assistant_blocks<'a>(
                 text(block, "data", &at)?;
             }
             "tool_use" => {
-                only(
-                    block,
-                    &["type", "id", "name", "input", "cache_control"],
-                    &at,
-                )?;
+                only(block, &["type", "id", "name", "input", "cache_control"], &at)?;
                 word(text(block, "name", &at)?, 128, &format!("{at}.name"))?;
                 object(field(block, "input", &at)?, &format!("{at}.input"))?;
                 let id = text(block, "id", &at)?;
@@ -312,15 +260,10 @@ fn assistant_blocks<'a>(
                 calls.push(id);
             }
             _ => {
-                return Err(format!(
-                    "{at}.type: `{kind}` may not stand in an assistant message"
-                ));
+                return Err(format!("{at}.type: `{kind}` may not stand in an assistant message"));
             }
         }
         cache_control(block, &at, cached)?;
-        if !calls.is_empty() && kind != "tool_use" {
-            return Err(format!("{at}: a `{kind}` block follows a tool_use block"));
-        }
     }
     Ok(calls)
 }

@@ -4,9 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{
-    IMAGES, Object, array, base64, field, object, object_schema, only, positive, text, word,
-};
+use super::{IMAGES, Object, array, base64, field, object, object_schema, only, positive, text, word};
 
 const TOP: [&str; 19] = [
     "model",
@@ -36,27 +34,18 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
     if text(body, "model", "body")?.is_empty() {
         return Err("body.model: empty".to_owned());
     }
-    match (
-        body.contains_key("max_tokens"),
-        body.contains_key("max_completion_tokens"),
-    ) {
+    match (body.contains_key("max_tokens"), body.contains_key("max_completion_tokens")) {
         (true, false) => positive(body, "max_tokens", "body")?,
         (false, true) => positive(body, "max_completion_tokens", "body")?,
         _ => {
-            return Err(
-                "body: exactly one of max_tokens and max_completion_tokens is needed".to_owned(),
-            );
+            return Err("body: exactly one of max_tokens and max_completion_tokens is needed".to_owned());
         }
     }
     if body.get("stream").and_then(Value::as_bool) != Some(true) {
         return Err("body.stream: this server only streams".to_owned());
     }
     if let Some(options) = body.get("stream_options") {
-        only(
-            object(options, "stream_options")?,
-            &["include_usage"],
-            "stream_options",
-        )?;
+        only(object(options, "stream_options")?, &["include_usage"], "stream_options")?;
     }
     if let Some(list) = body.get("tools") {
         tools(list)?;
@@ -79,21 +68,14 @@ fn tools(list: &Value) -> Result<(), String> {
         }
         let at = format!("{at}.function");
         let function = object(field(tool, "function", &at)?, &at)?;
-        only(
-            function,
-            &["name", "description", "parameters", "strict"],
-            &at,
-        )?;
+        only(function, &["name", "description", "parameters", "strict"], &at)?;
         let name = text(function, "name", &at)?;
         word(name, 64, &format!("{at}.name"))?;
         if !names.insert(name) {
             return Err("tools: function names must be unique".to_owned());
         }
         text(function, "description", &at)?;
-        object_schema(
-            field(function, "parameters", &at)?,
-            &format!("{at}.parameters"),
-        )?;
+        object_schema(field(function, "parameters", &at)?, &format!("{at}.parameters"))?;
     }
     Ok(())
 }
@@ -148,11 +130,7 @@ fn messages(list: &[Value]) -> Result<(), String> {
     if !open.is_empty() {
         return Err(format!("messages: tool calls {open:?} have no answer"));
     }
-    if spoken {
-        Ok(())
-    } else {
-        Err("messages: no user message".to_owned())
-    }
+    if spoken { Ok(()) } else { Err("messages: no user message".to_owned()) }
 }
 
 fn assistant<'a>(message: &'a Object, at: &str) -> Result<Vec<&'a str>, String> {
@@ -161,10 +139,7 @@ fn assistant<'a>(message: &'a Object, at: &str) -> Result<Vec<&'a str>, String> 
         content(field(message, "content", at)?, false, at)?;
         return Ok(Vec::new());
     };
-    if !message
-        .get("content")
-        .is_none_or(|content| content.is_null() || content.is_string())
-    {
+    if !message.get("content").is_none_or(|content| content.is_null() || content.is_string()) {
         return Err(format!("{at}.content: not a string"));
     }
     let calls = array(calls, &format!("{at}.tool_calls"))?;
@@ -183,11 +158,7 @@ fn assistant<'a>(message: &'a Object, at: &str) -> Result<Vec<&'a str>, String> 
         word(id, 40, &format!("{at}.id"))?;
         let function = object(field(call, "function", &at)?, &at)?;
         only(function, &["name", "arguments"], &at)?;
-        word(
-            text(function, "name", &at)?,
-            64,
-            &format!("{at}.function.name"),
-        )?;
+        word(text(function, "name", &at)?, 64, &format!("{at}.function.name"))?;
         let arguments = text(function, "arguments", &at)?;
         match serde_json::from_str(arguments) {
             Ok(Value::Object(_)) => {}
@@ -227,9 +198,7 @@ fn content(value: &Value, images: bool, at: &str) -> Result<(), String> {
 }
 
 fn data_url(url: &str, at: &str) -> Result<(), String> {
-    let parts = url
-        .strip_prefix("data:")
-        .and_then(|rest| rest.split_once(";base64,"));
+    let parts = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     let Some((media_type, data)) = parts else {
         return Err(format!("{at}: not a base64 data URL"));
     };
