@@ -154,7 +154,7 @@ impl Staged {
         match done {
             Ok(()) => Ok(Done(self)),
             Err(error) => {
-                self.aside.live = staged && self.is_aside(self.change.new());
+                self.aside.live = staged && self.is_aside(self.change.written());
                 Err(error)
             }
         }
@@ -234,7 +234,7 @@ impl Change {
         }
     }
 
-    fn new(&self) -> Option<Identity> {
+    fn written(&self) -> Option<Identity> {
         match *self {
             Self::Create { new } | Self::Replace { new, .. } => Some(new),
             Self::Remove { .. } => None,

@@ -84,7 +84,10 @@ fn write(place: &Place, content: &[u8], permit: &Permit) -> Result<RawResult, St
         Some(old) => format!("Overwrote `{name}`: {size} (before: {}).", show::bytes(old.size())),
     };
     if let Some(old) = place.existing().filter(|old| old.stat().st_nlink > 1) {
-        let others = show::count(u64::from(old.stat().st_nlink) - 1, "further name", "further names");
+        let others = match old.stat().st_nlink - 1 {
+            1 => "1 further name".to_owned(),
+            more => format!("{more} further names"),
+        };
         text.push_str(&format!(" The old content keeps its {others} (hard links)."));
     }
     Ok(RawResult::ok(text))

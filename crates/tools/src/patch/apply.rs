@@ -119,12 +119,12 @@ impl Hunk {
         Self { start: self.start, lines: self.lines.iter().map(Line::as_crlf).collect() }
     }
 
-    fn old(&self) -> Vec<&[u8]> {
+    fn before(&self) -> Vec<&[u8]> {
         let old = self.lines.iter().filter(|line| !matches!(line, Line::Insert(_)));
         old.map(|line| line.text().as_slice()).collect()
     }
 
-    fn new(&self) -> Vec<&[u8]> {
+    fn after(&self) -> Vec<&[u8]> {
         let new = self.lines.iter().filter(|line| !matches!(line, Line::Delete(_)));
         new.map(|line| line.text().as_slice()).collect()
     }
@@ -141,7 +141,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn hunk(&mut self, hunk: &Hunk) -> Result<(), Misfit> {
-        let (old, new) = (hunk.old(), hunk.new());
+        let (old, new) = (hunk.before(), hunk.after());
         // A header without old lines names the line before the place.
         let says = if old.is_empty() { hunk.start } else { hunk.start.saturating_sub(1) };
         let expected = says.saturating_add_signed(self.moved);

@@ -87,12 +87,11 @@ impl<'a> Plan<'a> {
         let before = source.as_ref().and_then(|key| self.sources.get(key)).map_or(&[][..], |source| &source.content);
         let applied = item.diff.applied(before).map_err(ToolError::from)?;
         let twice = |given: &Given| Stop::Failed(PatchError::Twice { path: given.shown() }.into());
-        if let (FileChange::Delete(_) | FileChange::Rename { .. }, Some(given), Some(key)) =
-            (&item.diff.change, &item.source, &source)
+        let removes = matches!(item.diff.change, FileChange::Delete(_) | FileChange::Rename { .. });
+        if let (true, Some(given), Some(key)) = (removes, &item.source, &source)
+            && self.removed.insert(key.clone(), given).is_some()
         {
-            if self.removed.insert(key.clone(), given).is_some() {
-                return Err(twice(given));
-            }
+            return Err(twice(given));
         }
         match &item.target {
             Some(given) => {

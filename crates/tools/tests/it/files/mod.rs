@@ -121,7 +121,7 @@ impl Desk {
         };
         let permit = match self.policy.review(proposal.action) {
             Review::Allowed(permit) => permit,
-            Review::Denied(_, denial) => return Ended::Denied(denial.blockers()[0].code),
+            Review::Denied(_, denial) => return Ended::Denied(denial.blockers().first().unwrap().code),
         };
         let (_canceler, cancel) = cancel_pair();
         match self.runtime.block_on(proposal.execution.run(permit, cancel)) {
@@ -132,7 +132,7 @@ impl Desk {
                 let Facts { truncated, .. } = shown.facts;
                 if shown.is_error { Ended::Failed(text) } else { Ended::Ok(text, truncated) }
             }
-            Outcome::Refused(denial) => Ended::Denied(denial.blockers()[0].code),
+            Outcome::Refused(denial) => Ended::Denied(denial.blockers().first().unwrap().code),
             Outcome::NotRun(words) => panic!("not run: {words}"),
         }
     }

@@ -393,7 +393,7 @@ fn a_patch_that_cannot_be_read_is_refused_before_anything_runs() {
         ),
         (format!("--- /dev/null\n+++ /dev/null\n{body}"), "the section on line 1 of the patch cannot be read: "),
         (
-            format!("--- a/f\n+++ b/f\n@@ -5 +5 @@\n-1\n+2\n@@ -1 +1 @@\n-1\n+2\n"),
+            "--- a/f\n+++ b/f\n@@ -5 +5 @@\n-1\n+2\n@@ -1 +1 @@\n-1\n+2\n".to_owned(),
             "the section on line 1 of the patch cannot be read: hunks not in order or overlap",
         ),
     ];
