@@ -1,9 +1,9 @@
 //! The system calls that `rustix` does not offer safely: all of this workspace's `unsafe`.
 //!
 //! The process calls are made by the helper alone, which has one thread and starts nothing but the
-//! program, so the usual traps of `fork` (locks held by other threads) do not arise.
+//! program, so the usual traps of `fork` and `vfork` (locks and signal handlers of other threads) do not arise.
 
-#![expect(unsafe_code, reason = "fork, exec and signal dispositions have no safe interface")]
+#![expect(unsafe_code, reason = "clone, exec and signal dispositions have no safe interface")]
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -15,6 +15,9 @@ use rustix::process::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+/// Bytes of the stack for what comes between clone and exec.
+const CHILD_STACK: usize = 256 << 10;
+
 /// Signals that the kernel knows.
 const LAST_SIGNAL: i32 = 64;
 
@@ -25,11 +28,28 @@ fn last_errno() -> Errno {
     io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
-/// Forks; `None` in the child. The caller must be the only thread of its process.
-pub(crate) fn fork() -> Result<Option<Pid>, Errno> {
-    // SAFETY: the helper is single-threaded, so the child's copy of memory is consistent.
-    let pid = unsafe { libc::fork() };
-    if pid < 0 { Err(last_errno()) } else { Ok(Pid::from_raw(pid)) }
+/// Runs `work` in a new process that shares this one's memory, and returns when it has become another program or has
+/// ended. Like `vfork`, which spares the copies of a `fork`, but on a stack of its own. The caller must be the only
+/// thread of its process; it stands still meanwhile, so nothing but `work` touches what both see.
+pub(crate) fn run_in_child<F: Fn()>(work: &F) -> Result<Pid, Errno> {
+    extern "C" fn enter<F: Fn()>(work: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the pointer that was given to `clone` below; its owner stands still until this process is done.
+        let work = unsafe { &*work.cast::<F>() };
+        work();
+        127
+    }
+    // Zeroed pages that nobody touches cost nothing.
+    let mut stack = vec![0_u128; CHILD_STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack grows down from the end of the vector, which is aligned for it and outlives the child's use of
+    // it, as `work` does: with CLONE_VFORK the call returns only then.
+    let pid = unsafe {
+        libc::clone(enter::<F>, stack.as_mut_ptr_range().end.cast(), flags, (&raw const *work).cast_mut().cast())
+    };
+    if pid < 0 {
+        return Err(last_errno());
+    }
+    Pid::from_raw(pid).ok_or(Errno::CHILD)
 }
 
 /// Replaces the process; returns only when that failed.

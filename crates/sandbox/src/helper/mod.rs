@@ -59,16 +59,11 @@ fn run(control: BorrowedFd<'_>) -> Result<(), Failure> {
     let prepare = |errno| (Step::Prepare, errno);
     let signals = prepare_self().map_err(prepare)?;
     let (plan, stdio) = receive(control).map_err(prepare)?;
-    let (status, status_writer) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)
-            .map_err(prepare)?;
-    let helper = rustix::process::getpid();
-    let Some(main) = sys::fork().map_err(|errno| (Step::Fork, errno))? else {
-        target::become_program(&plan, &stdio, &status_writer, helper)
-    };
+    let (main, limits) = target::start(&plan, &stdio)?;
     // The pipes' ends are the program's alone: the runtime's readers wait for their last holder.
-    drop((stdio, status_writer, plan));
-    supervise::Supervisor::new(control, signals, status, main).run();
+    drop((stdio, plan));
+    report(control, &Report::Started { pid: main.as_raw_nonzero().get(), limits });
+    supervise::Supervisor::new(control, signals, main).run();
     Ok(())
 }
 

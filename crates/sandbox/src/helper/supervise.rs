@@ -1,8 +1,8 @@
 //! The watch over a started program, until nothing of its tree is left.
 //!
-//! One loop over three events: the program's start (a pipe that closes on exec), its children's ends, and
-//! the control socket, whose end means that the runtime is gone or wants no more of it. "Nothing left"
-//! is exact and needs no search: a subreaper without children has no descendants.
+//! One loop over two events: a child's end, and the control socket, whose own end means that the runtime is
+//! gone or wants no more of it. "Nothing left" is exact and needs no search: a subreaper without children
+//! has no descendants.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use super::report;
 use crate::process::Exit;
 use crate::tree;
-use crate::wire::{GRACE, PATIENCE, REPORT, REQUEST, Report};
+use crate::wire::{GRACE, PATIENCE, REQUEST, Report};
 
 /// How often the killing is repeated meanwhile, for what was missed.
 const REPEAT: Duration = Duration::from_millis(50);
@@ -32,10 +32,6 @@ pub(super) struct Supervisor<'a> {
     signals: OwnedFd,
     helper: Pid,
     main: Pid,
-    /// Until the program has started or could not.
-    status: Option<OwnedFd>,
-    /// What the start's pipe said last.
-    start: Option<Report>,
     /// Whether the runtime may still say something.
     attached: bool,
     exit: Option<Exit>,
@@ -43,14 +39,12 @@ pub(super) struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(control: BorrowedFd<'a>, signals: OwnedFd, status: OwnedFd, main: Pid) -> Self {
+    pub(super) fn new(control: BorrowedFd<'a>, signals: OwnedFd, main: Pid) -> Self {
         Self {
             control,
             signals,
             helper: rustix::process::getpid(),
             main,
-            status: Some(status),
-            start: None,
             attached: true,
             exit: None,
             phase: Phase::Running,
@@ -60,22 +54,16 @@ impl<'a> Supervisor<'a> {
     /// Returns when nothing is left and the runtime has been told.
     pub(super) fn run(mut self) {
         loop {
-            let (control, child, status) = self.wait();
-            if status {
-                self.read_status();
-            }
+            let (control, child) = self.wait();
             if control {
                 self.read_control();
             }
             if child && self.reap() {
-                // Its writers are gone, so this reads to the end.
-                self.read_status();
-                return match (self.start, self.exit) {
-                    (Some(failed @ Report::Failed { .. }), _) => report(self.control, &failed),
-                    (_, Some(exit)) => report(self.control, &Report::Ended(exit)),
-                    // Not by any way known: saying nothing says that the helper failed.
-                    (_, None) => {}
-                };
+                if let Some(exit) = self.exit {
+                    report(self.control, &Report::Ended(exit));
+                }
+                // Else somebody else reaped it: saying nothing says that the helper failed.
+                return;
             }
             if self.advance() {
                 return report(self.control, &Report::Survived);
@@ -83,48 +71,24 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits for an event, and says which of control, child and status have one.
-    fn wait(&self) -> (bool, bool, bool) {
-        let now = Instant::now();
+    /// Waits for an event, and says which of control and child have one.
+    fn wait(&self) -> (bool, bool) {
         let timeout = match self.phase {
             Phase::Running => None,
-            Phase::Terminating { kill_at } => Some(kill_at.saturating_duration_since(now)),
+            Phase::Terminating { kill_at } => Some(kill_at.saturating_duration_since(Instant::now())),
             Phase::Killing { .. } => Some(REPEAT),
         };
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut ready = [false; 3];
-        let descriptors = [
-            self.attached.then_some(self.control),
-            Some(std::os::fd::AsFd::as_fd(&self.signals)),
-            self.status.as_ref().map(std::os::fd::AsFd::as_fd),
-        ];
-        let mut polled: Vec<_> =
-            descriptors.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-        // A failure (no memory) reads as "no event": the loop goes round.
-        let _ = rustix::event::poll(&mut polled, timeout.as_ref());
-        let mut events = polled.iter().map(|fd| !fd.revents().is_empty());
-        for (slot, descriptor) in ready.iter_mut().zip(descriptors) {
-            *slot = descriptor.is_some() && events.next().unwrap_or_default();
+        let mut events =
+            [PollFd::new(&self.signals, PollFlags::IN), PollFd::from_borrowed_fd(self.control, PollFlags::IN)];
+        // A socket at its end is always ready, so it is left out then.
+        let watched = if self.attached { 2 } else { 1 };
+        if let Some(watched) = events.get_mut(..watched) {
+            // A failure (no memory) reads as "no event": the loop goes round.
+            let _ = rustix::event::poll(watched, timeout.as_ref());
         }
-        let [control, child, status] = ready;
-        (control, child, status)
-    }
-
-    /// Follows the start: a record, then the end when the program runs.
-    fn read_status(&mut self) {
-        while let Some(status) = &self.status {
-            let mut record = [0; REPORT];
-            match rustix::io::read(status, &mut record) {
-                Ok(REPORT) => self.start = Report::decode(&record).or(self.start),
-                Err(Errno::AGAIN) => return,
-                _ => {
-                    self.status = None;
-                    if let Some(started @ Report::Started { .. }) = &self.start {
-                        report(self.control, started);
-                    }
-                }
-            }
-        }
+        let [child, control] = events.map(|fd| !fd.revents().is_empty());
+        (control, child)
     }
 
     fn read_control(&mut self) {

@@ -1,45 +1,50 @@
-//! The child's side of the fork: install the plan on oneself, then become the program.
+//! The start of the program: a child that installs the plan on itself and then becomes it.
 //!
-//! Each step that fails says which one it was; the helper passes it on. The limits that hold are read back
+//! The helper stands still meanwhile and learns at once which step failed, or that none did. The limits that hold are read back
 //! here, by the process that they hold for. What further classes add to a process goes between the
 //! privileges and the program.
 
-use std::ffi::CString;
+use std::cell::Cell;
 use std::fs;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, setrlimit};
 
 use super::Failure;
 use crate::confinement::Limits;
 use crate::error::Step;
 use crate::plan::Plan;
 use crate::sys::{self, Others};
-use crate::wire::Report;
 
-/// Becomes the program, or reports the step that failed and ends.
-pub(super) fn become_program(plan: &Plan, stdio: &[OwnedFd; 3], status: &OwnedFd, helper: Pid) -> ! {
-    let tell = |report: &Report| rustix::io::write(status, &report.encode());
-    let (step, errno) = match install(plan, stdio, helper) {
-        Ok(limits) => {
-            let pid = rustix::process::getpid().as_raw_nonzero().get();
-            match tell(&Report::Started { pid, limits }) {
-                Ok(_) => (Step::Execute, start(&plan.program, &plan.argv, &plan.env)),
-                Err(errno) => (Step::Prepare, errno),
-            }
+/// Starts the program; what it tells are the limits in force.
+pub(super) fn start(plan: &Plan, stdio: &[OwnedFd; 3]) -> Result<(Pid, Limits), Failure> {
+    let helper = rustix::process::getpid();
+    // The two share their memory until the program has begun, so the child just leaves its result here. A cell,
+    // because the compiler must not think that a value is of no use which the call after it does not read.
+    let outcome = Cell::new(Err((Step::Fork, Errno::INTR)));
+    let child = sys::run_in_child(&|| {
+        outcome.set(install(plan, stdio, helper));
+        if outcome.get().is_ok() {
+            // Comes back only when it failed.
+            outcome.set(Err((Step::Execute, execute(plan))));
         }
-        Err(failure) => failure,
-    };
-    let _ = tell(&Report::Failed { step, errno: errno.raw_os_error() });
-    sys::exit(127)
+    });
+    let child = child.map_err(|errno| (Step::Fork, errno))?;
+    match outcome.get() {
+        Ok(limits) => Ok((child, limits)),
+        Err(failure) => {
+            let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
+            Err(failure)
+        }
+    }
 }
 
 /// The mask is given back last: until then no signal but SIGKILL can come between.
-fn start(program: &CString, argv: &[CString], env: &[CString]) -> Errno {
+fn execute(plan: &Plan) -> Errno {
     match sys::block_signals(false) {
-        Ok(()) => sys::execute(program, argv, env),
+        Ok(()) => sys::execute(&plan.program, &plan.argv, &plan.env),
         Err(errno) => errno,
     }
 }
