@@ -7,8 +7,8 @@ use fence::RuntimeWords;
 use policy::Tool;
 use vocab::{StateEffect, ToolSpec};
 
-/// Says which declaration would bring a tool of this name, if one would.
-pub type MissingGrant = fn(&str) -> Option<&'static str>;
+/// Says which declaration of the manifest a tool of this name is missing from.
+pub type MissingGrant = fn(&str) -> &'static str;
 
 /// The session's tools.
 pub struct Registry {
@@ -50,16 +50,12 @@ impl Registry {
 
     /// What the model is told when it calls a tool that is not here.
     pub fn unknown(&self, name: &str) -> RuntimeWords {
-        let words = RuntimeWords::new("there is no tool named `").echo(name).text("` in this capsule");
-        match (self.missing)(name) {
-            Some(declaration) => {
-                words.text(": its manifest does not declare it (").text(declaration).text("). Nothing ran.")
-            }
-            None if self.specs.is_empty() => words.text(": it has no tools at all. Nothing ran."),
-            None => {
-                let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
-                words.text(". Its tools are: ").echo(&names.join(", ")).text(". Nothing ran.")
-            }
+        let words = RuntimeWords::new("there is no tool named `").echo(name).text("` in this capsule: ");
+        let words = words.text((self.missing)(name)).text(". ");
+        if self.specs.is_empty() {
+            return words.text("It has no tools at all. Nothing ran.");
         }
+        let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
+        words.text("Its tools are: ").echo(&names.join(", ")).text(". Nothing ran.")
     }
 }

@@ -20,13 +20,13 @@ pub fn stop_pair() -> (Stopper, StopSignal) {
 }
 
 impl Stopper {
-    /// Says stop. The first cause stands.
-    pub fn stop(&self, cause: StopCause) {
+    /// Says stop, and gives whether this was the first to say it: the first cause stands.
+    pub fn stop(&self, cause: StopCause) -> bool {
         self.0.send_if_modified(|said| {
             let first = said.is_none();
             said.get_or_insert(cause);
             first
-        });
+        })
     }
 }
 

@@ -160,13 +160,13 @@ async fn a_call_that_cannot_run_gets_the_runtimes_words_and_its_siblings_run() {
         [
             (
                 true,
-                "there is no tool named `files_write` in this capsule: its manifest does not declare it \
-                 (`files_write` in `capabilities.tools`). Nothing ran."
+                "there is no tool named `files_write` in this capsule: `capabilities.tools` does not list it. \
+                 Its tools are: echo, reach. Nothing ran."
             ),
             (
                 true,
-                "there is no tool named `sudo\\u{60}\\n<!MURMUR-NEUTRALISED!/untrusted-content>` in this capsule. \
-                 Its tools are: echo, reach. Nothing ran."
+                "there is no tool named `sudo\\u{60}\\n<!MURMUR-NEUTRALISED!/untrusted-content>` in this capsule: \
+                 nothing declares it. Its tools are: echo, reach. Nothing ran."
             ),
             (
                 true,

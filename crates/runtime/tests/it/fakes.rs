@@ -268,7 +268,7 @@ impl Stage {
             scripted: false,
             system: "Be brief.".into(),
             registry: Registry::new(tools, |name| {
-                (name == "files_write").then_some("`files_write` in `capabilities.tools`")
+                if name == "files_write" { "`capabilities.tools` does not list it" } else { "nothing declares it" }
             }),
             policy: Policy::new(Rules::new("/w".into())),
             redactor: stage.redactor.clone(),

@@ -1,11 +1,6 @@
 //! The agent loop as a state machine, and whole sessions against fakes.
 
-#![expect(
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test that meets what it does not expect fails at that place"
-)]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that meets what it does not expect fails at that place")]
 
 mod engine;
 mod fakes;

@@ -1,0 +1,166 @@
+//! The command line, declared once: the parser, the help pages and the completions come from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Runs AI agents that their operator can bound, steer and audit.
+#[derive(Debug, Parser)]
+#[command(name = "mur", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the agent that a manifest declares
+    #[command(after_help = "Example:\n  mur run examples/bug-hunt --task \"Why do the tests fail?\" --workdir ./repo")]
+    Run(RunArgs),
+    /// Validate a manifest without running anything
+    #[command(after_help = "Example:\n  mur check examples/bug-hunt")]
+    Check(CheckArgs),
+    /// Write a starter murmur.yaml
+    #[command(after_help = "Example:\n  mur init my-agent && mur check my-agent")]
+    Init(InitArgs),
+    /// Look into the records of past and running sessions
+    #[command(subcommand)]
+    Trace(TraceCommand),
+    /// Wrap, parse and scan untrusted content by hand
+    #[command(subcommand)]
+    Fence(FenceCommand),
+    /// Report what this host offers and what to do about the rest
+    #[command(after_help = "Example:\n  mur doctor --json")]
+    Doctor(JsonArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  mur completions bash > ~/.local/share/bash-completion/completions/mur")]
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The manifest, or the directory that holds murmur.yaml
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// What the agent is to do: the text itself, or a file that holds it; `-` reads standard input
+    #[arg(long, value_name = "TEXT|FILE")]
+    pub(crate) task: Option<String>,
+    /// The directory that the agent works in [default: workdir/<session id> beside the manifest]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+    /// Replace the manifest's system prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system_prompt: Option<String>,
+    /// The weakest containment that is good enough; raises the manifest's own floor
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) containment: Option<Class>,
+    /// Print JSON lines on stdout: one when the session starts, one when it has ended
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Class {
+    Advisory,
+    Scoped,
+    Sealed,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The manifest, or the directory that holds murmur.yaml
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The directory to make the capsule in; its name becomes the capsule's
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JsonArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// `@1` is the newest session, `@2` the one before; or an id, or the end of one
+    #[arg(default_value = "@1", value_name = "SESSION")]
+    pub(crate) session: String,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// List the sessions on record, newest first
+    #[command(after_help = "Example:\n  mur trace list --json")]
+    List(JsonArgs),
+    /// Show one session: its tasks, turns and calls
+    #[command(after_help = "Example:\n  mur trace show @1")]
+    Show(SessionArgs),
+    /// Show one line per step, with what went in and came out
+    #[command(after_help = "Example:\n  mur trace steps @1")]
+    Steps(SessionArgs),
+    /// Check that a trace is whole and as it was written
+    #[command(
+        after_help = "Example:\n  mur trace verify @1\n\nExit status: 0 verified (with a warning when unsigned), 1 broken, 2 not found."
+    )]
+    Verify(VerifyArgs),
+    /// Print the public half of the key that signs traces
+    #[command(after_help = "Example:\n  mur trace key > trace.pub")]
+    Key(JsonArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+    /// Verify this trace file instead of a session's
+    #[arg(long, value_name = "FILE", conflicts_with = "session")]
+    pub(crate) file: Option<PathBuf>,
+    /// Check the signature with this public key alone (what `mur trace key` printed)
+    #[arg(long, value_name = "KEY")]
+    pub(crate) public_key: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FenceCommand {
+    /// Fence what comes on standard input
+    #[command(after_help = "Example:\n  curl -s https://example.com | mur fence wrap tool:web-fetch")]
+    Wrap(WrapArgs),
+    /// Take a message from standard input apart: before, block, after
+    #[command(after_help = "Example:\n  mur fence parse --json < message.txt")]
+    Parse(JsonArgs),
+    /// List forged markers and look-alikes in what comes on standard input
+    #[command(
+        after_help = "Example:\n  mur fence scan < page.html\n\nExit status: 0 nothing found, 1 something found."
+    )]
+    Scan(JsonArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WrapArgs {
+    /// The source's name, such as `tool:web-fetch` or `task:event`
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell to write for
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}

@@ -1,0 +1,9 @@
+//! The commands, one module each. A command returns its exit status or a [`Failure`](crate::failure::Failure).
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod fence;
+pub(crate) mod init;
+pub(crate) mod run;
+pub(crate) mod trace;

@@ -1,0 +1,182 @@
+//! `mur run`: launch a capsule, run its task, say how it ended.
+//!
+//! Everything that can be wrong is found before anything is made or started. Stdout carries the reply
+//! and nothing else; with `--json` it carries one line at the start and one at the end.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use anstyle::Style;
+use runtime::{NewTask, Session, StopCause, Stopper, TaskReport, stop_pair};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use vocab::{EndStatus, Origin, TaskSource};
+
+use crate::args::RunArgs;
+use crate::failure::{FAILED, Failure, INTERRUPTED};
+use crate::launch::{self, Launch};
+use crate::progress::Progress;
+use crate::terminal::printable;
+
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let task = launch::task(args.task.as_deref())?;
+    let launch = Launch::prepare(args)?;
+    // The runtime's memory holds credentials: no core dump, no reading by processes of the same user.
+    sandbox::harden_self().map_err(|error| Failure::unusable(error.to_string()).code("E-RUN-003"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let status = runtime.block_on(session(args, launch, task));
+    // A blocking read that hangs on a dead mount must not keep the process.
+    runtime.shutdown_background();
+    status
+}
+
+async fn session(args: &RunArgs, launch: Launch, task: String) -> Result<u8, Failure> {
+    let about = About::of(&launch);
+    let (stopper, mut stop) = stop_pair();
+    listen(stopper)?;
+    let live = !args.json && std::io::stdout().is_terminal();
+    let notes = (!args.quiet).then(|| Box::new(anstream::stderr()) as Box<dyn std::io::Write + Send>);
+    let stream = live.then(|| Box::new(std::io::stdout()) as Box<dyn std::io::Write + Send>);
+    let (setup, scratch) = launch.into_setup(Box::new(Progress::new(notes, stream)));
+    let mut session = Session::start(setup).map_err(|error| launch::record_failure(&error))?;
+    about.announce(args)?;
+    let task = NewTask { text: task, origin: Origin::User, sender: None, source: TaskSource::Cli };
+    let report = session.run(task, &mut stop).await;
+    drop(scratch);
+    match report {
+        Ok(report) => {
+            session.finish(None).map_err(|error| launch::record_failure(&error))?;
+            about.conclude(args, live, &report)
+        }
+        Err(error) => {
+            let failure = launch::record_failure(&error);
+            // The end may fail for the same reason; the first one is what the operator needs.
+            let _ = session.finish(Some(&error.to_string()));
+            Err(failure)
+        }
+    }
+}
+
+/// The first signal ends the session cleanly; the second ends the process at once.
+fn listen(stopper: Stopper) -> Result<(), Failure> {
+    let (mut int, mut term, mut hup) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! { _ = int.recv() => {}, _ = term.recv() => {}, _ = hup.recv() => {} }
+            if !stopper.stop(StopCause::Interrupted) {
+                // Helpers see the runtime gone and end what they hold.
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+        }
+    });
+    Ok(())
+}
+
+/// What is told of a session at its two ends.
+struct About {
+    session: String,
+    capsule: String,
+    version: String,
+    workdir: String,
+    records: String,
+    model: String,
+    scripted: bool,
+    warnings: Vec<String>,
+}
+
+impl About {
+    fn of(launch: &Launch) -> Self {
+        Self {
+            session: launch.session().to_string(),
+            capsule: launch.capsule().0.to_owned(),
+            version: launch.capsule().1.to_owned(),
+            workdir: launch.workdir().to_string_lossy().into_owned(),
+            records: launch.records().to_string_lossy().into_owned(),
+            model: launch.model(),
+            scripted: launch.is_scripted(),
+            warnings: launch.warnings().to_vec(),
+        }
+    }
+
+    fn announce(&self, args: &RunArgs) -> Result<(), Failure> {
+        let mut err = anstream::stderr().lock();
+        if self.scripted {
+            writeln!(err, "scripted: the answers come from a script, no model is asked")?;
+        }
+        for warning in &self.warnings {
+            write!(err, "{warning}")?;
+        }
+        if !args.quiet {
+            let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
+            writeln!(err, "{bold}{} {}{bold:#} on {}", self.capsule, self.version, printable(&self.model))?;
+            writeln!(err, "{dim}session  {}{dim:#}", self.session)?;
+            writeln!(err, "{dim}workdir  {}{dim:#}", printable(&self.workdir))?;
+            writeln!(err, "{dim}records  {}{dim:#}", printable(&self.records))?;
+        }
+        if args.json {
+            let line = json!({
+                "event": "started",
+                "session_id": self.session,
+                "url": null,
+                "pid": std::process::id(),
+                "workdir": self.workdir,
+                "records": self.records,
+                "capsule": self.capsule,
+                "version": self.version,
+            });
+            writeln!(std::io::stdout(), "{line}")?;
+        }
+        Ok(())
+    }
+
+    fn conclude(&self, args: &RunArgs, live: bool, report: &TaskReport) -> Result<u8, Failure> {
+        let (end, tally) = (&report.end, report.tally);
+        if args.json {
+            let line = json!({
+                "event": "ended",
+                "session_id": self.session,
+                "status": end.status.as_str(),
+                "reply": end.reply,
+                "reason": end.reason,
+                "turns": tally.turns,
+                "tool_calls": tally.tool_calls,
+                "input_tokens": tally.input_tokens,
+                "output_tokens": tally.output_tokens,
+            });
+            writeln!(std::io::stdout(), "{line}")?;
+        } else if !live && end.status == EndStatus::Ok {
+            let mut out = std::io::stdout().lock();
+            out.write_all(end.reply.as_bytes())?;
+            if !end.reply.ends_with('\n') {
+                out.write_all(b"\n")?;
+            }
+        }
+        let mut err = anstream::stderr().lock();
+        if let Some(reason) = &end.reason {
+            let red = anstyle::AnsiColor::Red.on_default().bold();
+            writeln!(err, "{red}{}{red:#}: {}", end.status.as_str(), printable(reason))?;
+        }
+        if !args.quiet {
+            let dim = Style::new().dimmed();
+            writeln!(
+                err,
+                "{dim}{}: {} turns, {} tool calls, {} tokens in, {} out; `mur trace show {}` tells it all{dim:#}",
+                end.status.as_str(),
+                tally.turns,
+                tally.tool_calls,
+                tally.input_tokens,
+                tally.output_tokens,
+                self.session
+            )?;
+        }
+        Ok(match end.status {
+            EndStatus::Ok => 0,
+            EndStatus::Interrupted => INTERRUPTED,
+            EndStatus::Failed
+            | EndStatus::Canceled
+            | EndStatus::Rejected
+            | EndStatus::SpendCeilingReached
+            | EndStatus::MaxTurnsReached => FAILED,
+        })
+    }
+}

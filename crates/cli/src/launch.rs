@@ -1,0 +1,418 @@
+//! From a manifest and a command line to a session's setup.
+//!
+//! The order is the point: read and check everything, resolve the credential, and only then make
+//! directories and records. A declared thing is honoured or the launch is refused.
+
+use std::io::Read as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use manifest::{BuiltinDriver, BuiltinTool, Capture, Choice, Containment, Credential, Loaded, Manifest};
+use policy::{Policy, Rules, Tool};
+use record::Home;
+use runtime::{ContextDocument, Limits, Observer, Registry, Setup, SkillEntry, system_prompt};
+use secrets::{Lookup, Redactor, Reference, Secret};
+use tempfile::TempDir;
+use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes};
+use vocab::{Driver, SessionId, SystemClock};
+
+use crate::args::{Class, RunArgs};
+use crate::failure::Failure;
+
+/// The longest task text.
+const TASK_MAX: u64 = 4 << 20;
+
+/// A session that is ready to start.
+pub(crate) struct Launch {
+    loaded: Loaded,
+    session: SessionId,
+    home: Home,
+    workdir: PathBuf,
+    driver: Box<dyn Driver>,
+    redactor: Redactor,
+    tools: Vec<Arc<dyn Tool>>,
+    rules: Rules,
+    system: String,
+    scratch: Option<TempDir>,
+    warnings: Vec<String>,
+}
+
+impl Launch {
+    /// Reads, checks and resolves everything; makes the workdir last.
+    pub(crate) fn prepare(args: &RunArgs) -> Result<Self, Failure> {
+        let loaded = manifest::load(&args.path).map_err(|rejected| Failure::rendered(rejected.render()))?;
+        let unsupported = manifest::unsupported(&loaded);
+        if !unsupported.is_empty() {
+            let rendered: Vec<String> = unsupported.iter().map(manifest::Diagnostic::render).collect();
+            return Err(Failure::rendered(rendered.join("\n")));
+        }
+        floor(&loaded.manifest, args.containment)?;
+        let home = Home::from_env().map_err(|error| record_failure(&error))?;
+        let redactor = Redactor::new();
+        let driver = driver(&loaded.manifest, &home, &redactor)?;
+        home.ensure().map_err(|error| record_failure(&error))?;
+        let session = SessionId::new();
+        let workdir = workdir(args.workdir.as_deref(), &loaded, &session, &home)?;
+        let scratch = scratch(&loaded.manifest)?;
+        let (tools, rules, withheld) = tools(&loaded, &home, &workdir, scratch.as_ref(), &redactor)?;
+        let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
+        warnings.extend(withheld.iter().map(|name| {
+            format!(
+                "warning: `{name}` is granted to processes but holds a credential of this session; they do not get it\n"
+            )
+        }));
+        let system = system(&loaded.manifest, args.system_prompt.as_deref());
+        Ok(Self { loaded, session, home, workdir, driver, redactor, tools, rules, system, scratch, warnings })
+    }
+
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    pub(crate) fn capsule(&self) -> (&str, &str) {
+        (self.loaded.manifest.name.as_str(), self.loaded.manifest.version.as_str())
+    }
+
+    pub(crate) fn workdir(&self) -> &Path {
+        &self.workdir
+    }
+
+    pub(crate) fn records(&self) -> PathBuf {
+        self.home.session_dir(&self.session)
+    }
+
+    pub(crate) fn model(&self) -> String {
+        format!("{} ({})", self.driver.model(), self.driver.name())
+    }
+
+    pub(crate) fn is_scripted(&self) -> bool {
+        self.loaded.manifest.inference.primary().is_some_and(|choice| choice.driver == BuiltinDriver::Scripted)
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The setup, and the processes' private directory, which lives as long as the session.
+    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Option<TempDir>) {
+        let inference = &self.loaded.manifest.inference;
+        let limits = Limits {
+            max_turns: inference.max_turns,
+            max_tokens: inference.max_tokens,
+            max_session_tokens: inference.max_session_tokens,
+        };
+        let (name, version) = self.capsule();
+        let setup = Setup {
+            capsule: (name.to_owned(), version.to_owned()),
+            scripted: self.is_scripted(),
+            capture: match self.loaded.manifest.trace.capture {
+                Capture::None => record::Capture::None,
+                Capture::Meta => record::Capture::Meta,
+                Capture::Content => record::Capture::Content,
+            },
+            session: self.session,
+            mur_version: env!("CARGO_PKG_VERSION"),
+            workdir: self.workdir,
+            home: self.home,
+            driver: self.driver.into(),
+            system: self.system,
+            registry: Registry::new(self.tools, missing_grant),
+            policy: Policy::new(self.rules),
+            redactor: self.redactor,
+            limits,
+            clock: Arc::new(SystemClock),
+            observer,
+        };
+        (setup, self.scratch)
+    }
+}
+
+/// The task's text: the argument itself, or what the file that it names holds.
+pub(crate) fn task(argument: Option<&str>) -> Result<String, Failure> {
+    let bad = |message: String| Failure::unusable(message).code("E-RUN-001");
+    let argument = argument.ok_or_else(|| {
+        bad("there is no task".to_owned())
+            .hint("give one with `--task \"…\"`, `--task FILE`, or `--task -` for standard input")
+    })?;
+    let text = if argument == "-" {
+        read_text(std::io::stdin().lock())
+            .map_err(|why| bad(format!("cannot read the task from standard input: {why}")))?
+    } else if Path::new(argument).is_file() {
+        std::fs::File::open(argument)
+            .map_err(|error| error.to_string())
+            .and_then(read_text)
+            .map_err(|why| bad(format!("cannot read the task from `{argument}`: {why}")))?
+    } else if names_a_file(argument) {
+        return Err(bad(format!("there is no file `{argument}`")).hint("a task that is text has more than one word"));
+    } else {
+        argument.to_owned()
+    };
+    if text.trim().is_empty() {
+        return Err(bad("the task is empty".to_owned()).hint("say what the agent is to do"));
+    }
+    Ok(text)
+}
+
+/// One word that looks like a path: a mistyped file name must not go to a model as a task.
+fn names_a_file(argument: &str) -> bool {
+    let one_word = !argument.contains(char::is_whitespace);
+    let ending = Path::new(argument).extension().is_some_and(|ending| ending == "md" || ending == "txt");
+    one_word && (argument.contains('/') || ending)
+}
+
+fn read_text(reader: impl std::io::Read) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    reader.take(TASK_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > TASK_MAX {
+        return Err(format!("it is longer than {} MiB", TASK_MAX >> 20));
+    }
+    String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+}
+
+/// A record that cannot be written or read.
+pub(crate) fn record_failure(error: &record::Error) -> Failure {
+    Failure::unusable(error.to_string()).code(error.code()).hint(error.hint())
+}
+
+/// This version enforces no kernel boundary, so any stronger floor is not met.
+fn floor(manifest: &Manifest, wanted: Option<Class>) -> Result<(), Failure> {
+    let declared = manifest.capabilities.containment.unwrap_or(Containment::Advisory);
+    let asked = match wanted {
+        None | Some(Class::Advisory) => Containment::Advisory,
+        Some(Class::Scoped) => Containment::Scoped,
+        Some(Class::Sealed) => Containment::Sealed,
+    };
+    let floor = declared.max(asked);
+    if floor == Containment::Advisory {
+        return Ok(());
+    }
+    let message = format!(
+        "the containment floor `{}` is not met: this version reaches `advisory`; the file, network and system call \
+         boundaries of the kernel are missing",
+        floor.as_str()
+    );
+    let hint = "lower `capabilities.containment` or `--containment` only if the agent may do what your account may do";
+    Err(Failure::unusable(message).code("E-CAP-003").hint(hint))
+}
+
+fn driver(manifest: &Manifest, home: &Home, redactor: &Redactor) -> Result<Box<dyn Driver>, Failure> {
+    let Some(choice) = manifest.inference.primary() else {
+        return Err(Failure::unusable("the manifest names no driver").code("E-MAN-003"));
+    };
+    let mut config = drivers::Config::new(endpoint(choice), choice.model.as_str());
+    config.request.clone_from(&choice.config);
+    config.request.remove("script");
+    config.script = choice.script.as_ref().map(|script| script.absolute.clone());
+    config.api_key = api_key(choice, home)?;
+    if let Some(key) = &config.api_key {
+        redactor.learn(key);
+    }
+    let retry = &manifest.inference.retry;
+    config.retry = drivers::Retry {
+        max_retries: retry.max_retries,
+        initial_delay: Duration::from_millis(retry.initial_delay_ms),
+        max_delay: Duration::from_millis(retry.max_delay_ms),
+    };
+    drivers::build(choice.driver.as_str(), config)
+        .map_err(|error| Failure::unusable(error.to_string()).code(error.code()).hint(error.hint()))
+}
+
+fn endpoint(choice: &Choice) -> &str {
+    choice.gateway.as_ref().map_or("", |gateway| gateway.endpoint.as_str())
+}
+
+fn api_key(choice: &Choice, home: &Home) -> Result<Option<Secret>, Failure> {
+    let reference = match choice.gateway.as_ref().map(|gateway| &gateway.credential) {
+        None | Some(Credential::Keyless) => return Ok(None),
+        Some(Credential::Reference(name)) => Reference::Name(name.as_str().to_owned()),
+        Some(Credential::Literal(literal)) => Reference::Literal(Secret::new(literal.expose().to_owned())),
+    };
+    let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
+    lookup
+        .resolve(&reference)
+        .map(|credential| Some(credential.into_secret()))
+        .map_err(|error| Failure::unusable(error.to_string()).code(error.code()).hint(error.hint()))
+}
+
+/// The directory that the agent works in, as a real path.
+fn workdir(given: Option<&Path>, loaded: &Loaded, session: &SessionId, home: &Home) -> Result<PathBuf, Failure> {
+    let bad = |message: String| Failure::unusable(message).code("E-RUN-002");
+    let path = match given {
+        Some(path) => path.to_owned(),
+        None => {
+            let path = loaded.dir.join("workdir").join(session.as_str());
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&path)
+                .map_err(|error| bad(format!("cannot make the workdir `{}`: {error}", path.display())))?;
+            path
+        }
+    };
+    let real = path.canonicalize().map_err(|error| {
+        bad(format!("the workdir `{}` cannot be used: {error}", path.display()))
+            .hint("make it first, or leave `--workdir` out")
+    })?;
+    if !real.is_dir() {
+        return Err(bad(format!("the workdir `{}` is not a directory", path.display())));
+    }
+    let home = home.path().canonicalize().unwrap_or_else(|_| home.path().to_owned());
+    if real.starts_with(&home) {
+        let message = format!("the workdir `{}` lies in the runtime's own home `{}`", real.display(), home.display());
+        return Err(bad(message).hint("the agent must not reach its own records: choose another `--workdir`"));
+    }
+    let scope = loaded.manifest.capabilities.filesystem.scope.as_ref();
+    if let Some(scope) = scope {
+        let place = real.join(scope.as_str());
+        let within = place.canonicalize().is_ok_and(|place| place.starts_with(&real) && place.is_dir());
+        if !within {
+            let message =
+                format!("`capabilities.filesystem.scope`: `{}` is no directory in the workdir", scope.as_str());
+            return Err(bad(message).hint(format!("make `{}` first", place.display())));
+        }
+    }
+    Ok(real)
+}
+
+/// HOME and TMPDIR of the agent's processes: private to the session, gone with it. Absent when the
+/// capsule can start no process.
+fn scratch(manifest: &Manifest) -> Result<Option<TempDir>, Failure> {
+    if !starts_processes(manifest) {
+        return Ok(None);
+    }
+    let bad = |error: std::io::Error| {
+        Failure::unusable(format!("cannot make a directory for temporary files: {error}")).code("E-RUN-003")
+    };
+    let dir = tempfile::Builder::new().prefix("mur-").tempdir().map_err(bad)?;
+    for name in ["home", "tmp"] {
+        std::fs::DirBuilder::new().mode(0o700).create(dir.path().join(name)).map_err(bad)?;
+    }
+    Ok(Some(dir))
+}
+
+fn starts_processes(manifest: &Manifest) -> bool {
+    use BuiltinTool::{GitCommit, GitDiff, GitStatus, ShellExec};
+    let by_tool = [ShellExec, GitStatus, GitDiff, GitCommit].into_iter().any(|tool| manifest.grants(tool));
+    by_tool || !manifest.capabilities.shell.allow.is_empty() || manifest.tools().next().is_some()
+}
+
+type Equipment = (Vec<Arc<dyn Tool>>, Rules, Vec<String>);
+
+/// The tools that the manifest grants, the rules that bound them, and names of variables that processes
+/// do not get after all.
+fn tools(
+    loaded: &Loaded,
+    home: &Home,
+    workdir: &Path,
+    scratch: Option<&TempDir>,
+    redactor: &Redactor,
+) -> Result<Equipment, Failure> {
+    let bad = |error: tools::ToolError| Failure::unusable(error.to_string()).code("E-RUN-003");
+    let capabilities = &loaded.manifest.capabilities;
+    let filesystem = &capabilities.filesystem;
+    let root = filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
+    let environment = Environment::open(&root).map_err(bad)?;
+    let home = home.path().canonicalize().unwrap_or_else(|_| home.path().to_owned());
+    let mut rules = Rules::new(environment.root().to_owned()).hidden(home).read_only(&loaded.path);
+    for path in &filesystem.read_only {
+        rules = rules.read_only(workdir.join(path.as_str()));
+    }
+    let processes =
+        scratch.map(|scratch| Arc::new(processes(&loaded.manifest, workdir, &environment, scratch, redactor)));
+    let withheld = processes.as_ref().map(|shared| shared.environment.withheld().to_vec()).unwrap_or_default();
+    let mut made = Vec::new();
+    for tool in &capabilities.tools {
+        made.extend(builtin(*tool, &environment, processes.as_ref(), &loaded.manifest).map_err(bad)?);
+    }
+    if let Some(processes) = &processes {
+        for name in &capabilities.shell.allow {
+            made.push(tools::shell_binary(name.as_str(), &environment, processes));
+        }
+        for (artifact, package) in loaded.manifest.tools() {
+            if let manifest::Program::Native { argv } = &package.program {
+                made.push(
+                    tools::native_tool(artifact.name.as_str(), package, argv, &environment, processes).map_err(bad)?,
+                );
+            }
+        }
+    }
+    let skills = loaded.manifest.skills().map(|(artifact, skill)| (artifact.name.as_str(), skill));
+    made.extend(tools::skill_tools(skills));
+    Ok((made, rules, withheld))
+}
+
+fn builtin(
+    tool: BuiltinTool,
+    environment: &Environment,
+    processes: Option<&Arc<Processes>>,
+    manifest: &Manifest,
+) -> Result<Vec<Arc<dyn Tool>>, tools::ToolError> {
+    match (tool, processes) {
+        (BuiltinTool::ShellExec, Some(processes)) => {
+            let shells: Vec<String> =
+                manifest.capabilities.shell.allow.iter().map(|name| name.as_str().to_owned()).collect();
+            Ok(vec![tools::shell_exec(environment, processes, &shells)])
+        }
+        (BuiltinTool::GitStatus, Some(processes)) => Ok(vec![tools::git_status(environment, processes)]),
+        (BuiltinTool::GitDiff, Some(processes)) => Ok(vec![tools::git_diff(environment, processes)]),
+        _ => tools::builtin_tools([tool.as_str()], environment),
+    }
+}
+
+fn processes(
+    manifest: &Manifest,
+    workdir: &Path,
+    environment: &Environment,
+    scratch: &TempDir,
+    redactor: &Redactor,
+) -> Processes {
+    let (shell, env, resources) =
+        (&manifest.capabilities.shell, &manifest.capabilities.env, &manifest.capabilities.resources);
+    let grant = EnvironmentGrant {
+        baseline: shell.baseline_env.iter().map(|name| name.as_str().to_owned()).collect(),
+        strip: shell.strip_env.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+        allow: env.allow.iter().map(|name| name.as_str().to_owned()).collect(),
+    };
+    let (home, tmp) = (scratch.path().join("home"), scratch.path().join("tmp"));
+    let directories = Directories { root: environment.root(), home: &home, tmp: &tmp };
+    Processes {
+        workdir: workdir.to_owned(),
+        environment: ProcessEnvironment::new(std::env::vars_os(), &grant, directories, redactor),
+        limits: sandbox::Limits {
+            cpu_seconds: resources.cpu_seconds,
+            memory_bytes: resources.memory_bytes,
+            max_processes: resources.max_processes,
+            max_open_files: resources.max_open_files,
+            max_file_size_bytes: resources.max_file_size_bytes,
+        },
+        timeout: Duration::from_secs(shell.timeout_secs),
+        redactor: redactor.clone(),
+    }
+}
+
+fn system(manifest: &Manifest, given: Option<&str>) -> String {
+    let documents: Vec<ContextDocument> = manifest
+        .profile
+        .iter()
+        .map(|document| ContextDocument { name: document.path.declared.clone(), text: document.text.clone() })
+        .collect();
+    let skills: Vec<SkillEntry> = manifest
+        .skills()
+        .map(|(artifact, skill)| SkillEntry {
+            name: artifact.name.as_str().to_owned(),
+            description: skill.description.clone(),
+        })
+        .collect();
+    system_prompt(given.or(manifest.inference.system_prompt.as_deref()), &documents, &skills)
+}
+
+/// Which declaration a call's tool is missing from.
+fn missing_grant(name: &str) -> &'static str {
+    if BuiltinTool::ALL.iter().any(|tool| tool.as_str() == name) {
+        "`capabilities.tools` in its manifest does not list it"
+    } else {
+        "neither `artifacts` nor `capabilities.shell.allow` in its manifest names it"
+    }
+}

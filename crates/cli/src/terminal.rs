@@ -1,0 +1,58 @@
+//! Foreign text on a terminal: control characters are shown, never obeyed.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// The text with every control character escaped but tab, newline and carriage return; also those that
+/// change the direction of writing, which can make a line read as another.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for char in text.chars() {
+        if is_harmful(char) {
+            // Writing into a string cannot fail.
+            let _ = write!(shown, "{}", char.escape_unicode());
+        } else {
+            shown.push(char);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The first line of a text that is not blank, printable, cut at so many characters.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    cut(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim(), most)
+}
+
+/// A line, printable, its indentation kept, cut at so many characters.
+pub(crate) fn cut(line: &str, most: usize) -> String {
+    let shown = printable(line.trim_end()).replace(['\t', '\r'], " ");
+    match shown.char_indices().nth(most) {
+        Some((cut, _)) => format!("{}…", shown.get(..cut).unwrap_or_default()),
+        None => shown,
+    }
+}
+
+fn is_harmful(char: char) -> bool {
+    let directs = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    directs || char.is_control() && !matches!(char, '\t' | '\n' | '\r')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{one_line, printable};
+
+    #[test]
+    fn control_and_direction_characters_are_shown() {
+        assert_eq!(printable("a\x1b[2Jb\u{9b}c\u{202e}d\r\n\t"), "a\\u{1b}[2Jb\\u{9b}c\\u{202e}d\r\n\t");
+        assert!(matches!(printable("plain ü\n"), std::borrow::Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn one_line_is_one_line_and_short() {
+        assert_eq!(one_line("\n\n  ab\tcd \nx", 10), "ab cd");
+        assert_eq!(one_line("äbcdef", 3), "äbc…");
+    }
+}

@@ -1,0 +1,9 @@
+//! `cargo xtask bench`: one table, as docs/performance.md keeps it.
+
+use anyhow::Result;
+
+use crate::process::{self, cargo};
+
+pub(crate) fn run() -> Result<()> {
+    process::run(&mut cargo("bench --quiet --package mur --bench table"))
+}
