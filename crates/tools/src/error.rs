@@ -154,8 +154,8 @@ pub enum ToolError {
     OldTextRepeated {
         /// The path as the agent wrote it.
         path: String,
-        /// How often.
-        count: usize,
+        /// How often, for reading.
+        count: String,
         /// The first of the line numbers, for reading.
         lines: String,
     },

@@ -187,7 +187,14 @@ impl Staged {
 
     fn rename(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Result<(), ToolError> {
         let parent = &self.aside.parent;
-        rustix::fs::renameat_with(parent, from, parent, to, flags).map_err(|errno| match errno {
+        let renamed = match rustix::fs::renameat_with(parent, from, parent, to, flags) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if flags == RenameFlags::EXCHANGE => {
+                exchange_by_hand(parent, from, to)
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_by_hand(parent, from, to),
+            other => other,
+        };
+        renamed.map_err(|errno| match errno {
             // Gone, or come into being, since it was looked at.
             Errno::NOENT | Errno::EXIST => self.conflict(),
             errno => ToolError::os("replace", &self.written, errno),
@@ -239,6 +246,39 @@ impl Change {
             Self::Create { new } | Self::Replace { new, .. } => Some(new),
             Self::Remove { .. } => None,
         }
+    }
+}
+
+/// An exchange for file systems without one (NFS, 9p): `to` is never missing where hard links are known,
+/// and for a moment where not.
+fn exchange_by_hand(parent: &OwnedFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+    let third = aside_name();
+    let linked = rustix::fs::linkat(parent, to, parent, &third, AtFlags::empty()).is_ok();
+    if !linked {
+        rustix::fs::renameat(parent, to, parent, &third)?;
+    }
+    if let Err(errno) = rustix::fs::renameat(parent, from, parent, to) {
+        if linked {
+            rustix::fs::unlinkat(parent, &third, AtFlags::empty())?;
+        } else {
+            rustix::fs::renameat(parent, &third, parent, to)?;
+        }
+        return Err(errno);
+    }
+    rustix::fs::renameat(parent, &third, parent, from)
+}
+
+/// A rename that replaces nothing, for file systems without one.
+fn rename_by_hand(parent: &OwnedFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::linkat(parent, from, parent, to, AtFlags::empty()) {
+        Ok(()) => rustix::fs::unlinkat(parent, from, AtFlags::empty()),
+        Err(Errno::EXIST) => Err(Errno::EXIST),
+        // No hard links: look, then rename, which is as good as it gets there.
+        Err(_) => match rustix::fs::statat(parent, to, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => rustix::fs::renameat(parent, from, parent, to),
+            Err(errno) => Err(errno),
+            Ok(_) => Err(Errno::EXIST),
+        },
     }
 }
 

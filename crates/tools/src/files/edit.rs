@@ -129,6 +129,7 @@ impl Fault {
                 if count > lines.len() {
                     list.push_str(", …");
                 }
+                let count = if count < MAX_OCCURRENCES { count.to_string() } else { format!("{count} or more") };
                 ToolError::OldTextRepeated { path, count, lines: list }
             }
         }
@@ -160,6 +161,11 @@ fn replace(before: &[u8], old: &[u8], new: &[u8]) -> Result<Edited, Fault> {
     Ok(Edited { content, line: line_of(before, at), removed: old.len(), added: new.len(), as_crlf: converted })
 }
 
+/// Occurrences that are counted: each costs a comparison of the whole passage.
+const MAX_OCCURRENCES: usize = 100;
+/// Lines that are compared in the look for what comes nearest.
+const MAX_COMPARISONS: usize = 2_000_000;
+
 /// Where a passage occurs, overlapping occurrences included.
 fn occurrences(content: &[u8], passage: &[u8]) -> Vec<usize> {
     let finder = memmem::Finder::new(passage);
@@ -168,7 +174,7 @@ fn occurrences(content: &[u8], passage: &[u8]) -> Vec<usize> {
     while let Some(at) = content.get(from..).and_then(|rest| finder.find(rest)) {
         places.push(from + at);
         from += at + 1;
-        if places.len() == 10_000 {
+        if places.len() == MAX_OCCURRENCES {
             break;
         }
     }
@@ -228,9 +234,14 @@ fn nearest(content: &[u8], passage: &[u8]) -> Nearest {
     let Some(first) = wanted.iter().position(|line| !squeeze(line).is_empty()) else { return Nearest::Nothing };
     let squeezed: Vec<Vec<u8>> = wanted.iter().map(|line| squeeze(line)).collect();
     let mut begins = None;
+    let mut comparisons = 0;
     for start in 0..file.len() {
         let same =
             file.iter().skip(start).zip(&squeezed).take_while(|(line, wanted)| squeeze(line) == **wanted).count();
+        comparisons += same + 1;
+        if comparisons > MAX_COMPARISONS {
+            break;
+        }
         if same == wanted.len() {
             return Nearest::WhiteSpace { line: start + 1 };
         }

@@ -146,7 +146,11 @@ impl Hunt<'_> {
         let left = if start.kind() == FileType::Directory {
             let walk =
                 Walk { root: self.root, permit: self.permit, cancel: self.cancel, depth: DEPTH, order: Order::Depth };
-            walk.run(&start, |entry, left| self.visit(&entry, left))?
+            let left = walk.run(&start, |entry, left| self.visit(&entry, left))?;
+            if self.cancel.is_canceled() {
+                return Err(crate::ToolError::Canceled.into());
+            }
+            left
         } else {
             let cleared = start.clear(self.permit, Operation::Read)?;
             let mut file = start.open(&cleared)?;

@@ -34,6 +34,9 @@ const HEADERS: &[&str] = &[
     "index ",
 ];
 
+/// Bytes of both names in a `diff --git` line: as long as paths get. The parser tries every blank in it.
+const MAX_NAMES: usize = 2 * 4096 + 16;
+
 /// Cuts a diff. Its last line must end in a newline.
 pub(super) fn sections(text: &str) -> Result<Vec<Section<'_>>, PatchError> {
     let mut scan = Scan { text, at: 0, line: 1 };
@@ -116,7 +119,10 @@ impl<'a> Scan<'a> {
     fn section(&mut self) -> Result<Section<'a>, PatchError> {
         let (start, line) = (self.at, self.line);
         let git = self.peek().and_then(|line| line.strip_prefix("diff --git "));
-        if git.is_some() {
+        if let Some(names) = git {
+            if names.len() > MAX_NAMES {
+                return Err(PatchError::Name { line });
+            }
             self.next();
             while let Some(header) = self.peek() {
                 if header.starts_with("Binary files ") || header.starts_with("GIT binary patch") {
@@ -252,6 +258,13 @@ mod tests {
         assert_eq!(lines("just words\n"), Err(PatchError::Empty));
         assert_eq!(lines(""), Err(PatchError::Empty));
         assert_eq!(lines("--- a/x\n+++ b/x\n"), Err(PatchError::NoHunk { line: 1 }));
+    }
+
+    #[test]
+    fn names_longer_than_paths_get_are_no_names() {
+        let header = |names: usize| format!("diff --git {}\nold mode 100644\nnew mode 100755\n", " ".repeat(names));
+        assert_eq!(lines(&header(MAX_NAMES)), Ok(vec![(1, 3)]));
+        assert_eq!(lines(&header(MAX_NAMES + 1)), Err(PatchError::Name { line: 1 }));
     }
 
     #[test]

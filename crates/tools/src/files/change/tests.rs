@@ -151,3 +151,21 @@ fn a_clearance_for_something_else_is_worth_nothing() {
     assert!(Staged::remove(&one, &one.clear(&bench.permit, Operation::Write).unwrap()).is_err());
     assert_eq!(bench.files(), files(&[("one", "old"), ("two", "old")]));
 }
+
+/// What stands in for renames that a file system does not know has the same effects.
+#[test]
+fn renames_by_hand_do_what_the_kernel_would() {
+    let bench = Bench::new();
+    bench.put("one", "1");
+    bench.put("two", "2");
+    let parent = bench.place("one").parent().try_clone().unwrap();
+    let name = OsStr::new;
+    exchange_by_hand(&parent, name("one"), name("two")).unwrap();
+    assert_eq!(bench.files(), files(&[("one", "2"), ("two", "1")]));
+    assert_eq!(exchange_by_hand(&parent, name("gone"), name("two")), Err(Errno::NOENT));
+    assert_eq!(exchange_by_hand(&parent, name("one"), name("gone")), Err(Errno::NOENT));
+    assert_eq!(rename_by_hand(&parent, name("one"), name("two")), Err(Errno::EXIST));
+    assert_eq!(bench.files(), files(&[("one", "2"), ("two", "1")]));
+    rename_by_hand(&parent, name("one"), name("three")).unwrap();
+    assert_eq!(bench.files(), files(&[("three", "2"), ("two", "1")]));
+}

@@ -39,6 +39,7 @@ fn bytes_that_are_no_text_stay() {
 fn several_occurrences_are_counted_with_their_lines() {
     assert_eq!(fault("x\ny\nx\n", "x"), "`oldText` occurs 2 times in `f`, on lines 1, 3");
     assert_eq!(fault("aaa", "aa"), "`oldText` occurs 2 times in `f`, on lines 1, 1");
+    assert!(fault(&"x\n".repeat(500), "x").starts_with("`oldText` occurs 100 or more times in `f`"));
     assert!(fault(&"x\n".repeat(12), "x").ends_with("on lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"));
 }
 
@@ -62,6 +63,13 @@ fn a_missing_passage_is_told_with_what_comes_nearest() {
     for (before, old, nearest) in cases {
         assert_eq!(fault(before, old), format!("`oldText` does not occur in `f`{nearest}"), "{before:?}");
     }
+}
+
+#[test]
+fn a_repetitive_file_ends_the_look_for_what_comes_nearest() {
+    // Without a limit, a thousand million lines would be compared.
+    let told = fault(&"a\n".repeat(40_000), &format!("{}b", "a\n".repeat(30_000)));
+    assert!(told.contains("line 30001 is `a` where it has `b`"), "{told}");
 }
 
 proptest! {

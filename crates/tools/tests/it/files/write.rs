@@ -143,3 +143,33 @@ fn a_file_too_large_to_take_whole_is_refused() {
     let told = desk.failed("files_edit", json!({"filePath": "huge", "oldText": "a", "newText": "b"}));
     assert_eq!(told, "`huge` has 16777217 bytes, more than the 16777216 that this tool takes\nwork on a part of it");
 }
+
+#[test]
+fn without_space_the_old_file_stays_and_nothing_else() {
+    const CHILD: &str = "TOOLS_TEST_NO_SPACE";
+    if std::env::var_os(CHILD).is_none() {
+        // A limit on file sizes stands in for a full disk. It holds for a whole process, so this test
+        // runs itself in one of its own.
+        let script = "ulimit -f 16 && trap '' XFSZ && exec \"$0\" --exact files::write::without_space_the_old_file_stays_and_nothing_else";
+        let mut child = std::process::Command::new("sh");
+        let output = child.args(["-c", script]).arg(std::env::current_exe().unwrap()).env(CHILD, "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+        return;
+    }
+    let desk = Desk::new();
+    desk.put("old", "old");
+    let large = "x".repeat(64 * 1024);
+    for path in ["old", "new/deep/file"] {
+        let told = desk.failed("files_write", json!({"filePath": path, "content": large}));
+        assert_eq!(told, format!("no space is left to write `{path}`; what stood there is unchanged"));
+    }
+    desk.failed("files_edit", json!({"filePath": "old", "oldText": "old", "newText": large}));
+    let patch = format!(
+        "--- /dev/null\n+++ b/new/small\n@@ -0,0 +1 @@\n+x\n--- a/old\n+++ b/old\n@@ -1 +1 @@\n-old\n\\ No newline at end of file\n+{large}\n"
+    );
+    desk.failed("files_patch", json!({"patch": patch}));
+    assert_eq!((desk.tree(), desk.text("old").as_str()), (vec!["old".to_owned()], "old"));
+    // What fits is written.
+    desk.ok("files_write", json!({"filePath": "old", "content": "small"}));
+}
