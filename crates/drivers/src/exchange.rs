@@ -29,6 +29,8 @@ use sse::Sse;
 const LONGEST_REPLY: usize = 32 << 20;
 /// As much of an error's body as is read.
 const LONGEST_ERROR: usize = 64 << 10;
+/// How long an error's body may take: the status says enough.
+const SLOWEST_ERROR: Duration = Duration::from_secs(10);
 /// How long a finished answer may take to end its body, so that the connection can be used again.
 const TAIL: Duration = Duration::from_millis(50);
 
@@ -140,17 +142,19 @@ impl<P: Protocol> HttpDriver<P> {
         Err(Fault::bad(format!("answered `{}` instead of an event stream", printable(essence.unwrap_or_default(), 60))))
     }
 
-    /// The first bytes of an error's body; none if it cannot be read, since the status says enough.
+    /// The first bytes of an error's body, as far as they come.
     async fn error_body(&self, mut response: Response) -> Vec<u8> {
         let mut body = Vec::new();
-        while let Ok(Ok(Some(chunk))) = timeout(self.idle_timeout.min(Duration::from_secs(10)), response.chunk()).await
-        {
-            body.extend_from_slice(&chunk);
-            if body.len() > LONGEST_ERROR {
-                body.truncate(LONGEST_ERROR);
-                break;
+        let read = async {
+            while let Ok(Some(chunk)) = response.chunk().await {
+                body.extend_from_slice(&chunk);
+                if body.len() > LONGEST_ERROR {
+                    body.truncate(LONGEST_ERROR);
+                    break;
+                }
             }
-        }
+        };
+        let _ = timeout(self.idle_timeout.min(SLOWEST_ERROR), read).await;
         body
     }
 
@@ -188,7 +192,8 @@ impl<P: Protocol> HttpDriver<P> {
             }
             if sse.feed(&chunk, &mut |event| decoder.event(event, sink))? {
                 // A body that is read to its end leaves its connection for the next call.
-                while let Ok(Ok(Some(_))) = timeout(TAIL, response.chunk()).await {}
+                let tail = async { while let Ok(Some(_)) = response.chunk().await {} };
+                let _ = timeout(TAIL, tail).await;
                 break;
             }
         }

@@ -10,7 +10,7 @@
 //! use secrets::Secret;
 //!
 //! let mut config = Config::new("https://api.anthropic.com", "some-model");
-//! config.api_key = Some(Secret::new("sk-ant-…".to_owned().replace('…', "0")));
+//! config.api_key = Some(Secret::new("sk-ant-0000".to_owned()));
 //! let driver = build("anthropic", config)?;
 //! assert_eq!((driver.name(), driver.model()), ("anthropic", "some-model"));
 //!

@@ -95,14 +95,8 @@ pub(super) fn cause(error: &reqwest::Error) -> String {
     printable(&text, 200)
 }
 
-fn is_tls(error: &reqwest::Error) -> bool {
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
-            return true;
-        }
-        source = cause.source();
-    }
-    false
+/// Whether TLS failed somewhere beneath. An I/O error hides what it wraps from `source`.
+fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| is_tls(wrapped)) || error.source().is_some_and(is_tls)
 }

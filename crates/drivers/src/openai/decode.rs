@@ -93,6 +93,12 @@ struct Call {
     announced: bool,
 }
 
+impl Call {
+    fn is_complete(&self) -> bool {
+        serde_json::from_str::<serde_json::Map<String, Value>>(&self.arguments).is_ok()
+    }
+}
+
 pub(super) struct OpenAiDecoder {
     author: String,
     id: Option<String>,
@@ -163,14 +169,15 @@ impl OpenAiDecoder {
             Some(function) => (function.name.filter(|name| !name.is_empty()), function.arguments),
             None => (None, None),
         };
+        // Whole calls under one index and without ids: a name comes again though the input is complete.
+        let whole = name.is_some() && arguments.as_ref().is_some_and(|value| value.as_str() != Some(""));
         let open = self.pieces.iter_mut().rev().filter_map(|piece| match piece {
             Piece::Call(call) => Some(call),
             Piece::Text(_) | Piece::Thinking(_) => None,
         });
         let known = open.take(64).find(|call| match (change.index, &id) {
-            (Some(index), id) => {
-                call.index == Some(index) && id.as_ref().is_none_or(|id| !call.announced || *id == call.id)
-            }
+            (Some(index), Some(id)) => call.index == Some(index) && (!call.announced || *id == call.id),
+            (Some(index), None) => call.index == Some(index) && !(whole && call.is_complete()),
             (None, Some(id)) => *id == call.id,
             (None, None) => name.is_none() || call.name.is_empty(),
         });

@@ -8,4 +8,5 @@ mod replies;
 mod scripted;
 mod splits;
 mod support;
+mod tls;
 mod variations;

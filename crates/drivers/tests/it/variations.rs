@@ -89,6 +89,16 @@ async fn one_index_for_two_ids_is_two_calls() {
 }
 
 #[tokio::test]
+async fn one_index_for_whole_calls_without_ids_is_one_call_each() {
+    let call = |n: u8| {
+        let arguments = format!("{{\"n\":{n}}}");
+        delta(json!({"tool_calls": [{"index": 0, "id": "", "function": {"name": "x", "arguments": arguments}}]}))
+    };
+    let reply = reply(chunks(&[call(1), call(2), finish("stop")], "data: [DONE]\n\n")).await;
+    assert_eq!(calls(&reply), [("x", r#"{"n":1}"#.to_owned()), ("x", r#"{"n":2}"#.to_owned())]);
+}
+
+#[tokio::test]
 async fn a_repeated_name_is_one_name_and_a_changed_one_is_nonsense() {
     let part = |name: &str, arguments: &str| {
         delta(json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": name, "arguments": arguments}}]}))
@@ -138,7 +148,9 @@ async fn a_refusal_is_text_and_a_reason() {
 async fn an_end_without_a_reason_is_an_end_only_when_it_is_said() {
     let text = delta(json!({"content": "Hi."}));
     assert_eq!(reply(chunks(std::slice::from_ref(&text), "data: [DONE]\n\n")).await.stop, StopReason::EndTurn);
-    let error = error_of("openai", vec![chunks(std::slice::from_ref(&text), ""), chunks(std::slice::from_ref(&text), "")]).await;
+    let error =
+        error_of("openai", vec![chunks(std::slice::from_ref(&text), ""), chunks(std::slice::from_ref(&text), "")])
+            .await;
     assert_eq!(error.kind, vocab::DriverErrorKind::CutStream);
 }
 
