@@ -1,0 +1,109 @@
+//! The home: who can look into it and change it, its key and its config file.
+//!
+//! The rules are those by which `mur run` takes or refuses these files; a home that others can merely
+//! look into is closed by the next session, so that is a warning. No file is made and none of a secret is
+//! shown.
+
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use record::{Home, TraceKey};
+
+use super::{Row, Status};
+
+pub(super) fn rows() -> Vec<Row> {
+    match Home::from_env() {
+        Ok(home) => vec![directories(&home), key(&home), config(&home.path().join("config.yaml"))],
+        Err(error) => vec![Row::fail("home", error.to_string(), error.hint())],
+    }
+}
+
+/// The home and the directories of records in it: the worst of them speaks.
+fn directories(home: &Home) -> Row {
+    let path = home.path();
+    let shown = path.display();
+    let whole = match fs::metadata(path) {
+        Ok(metadata) => directory(path, &metadata),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Row::ok("home", format!("`{shown}` is not there yet; the first session makes it"));
+        }
+        Err(error) => Row::fail("home", format!("`{shown}` cannot be looked at: {error}"), "set `MURMUR_HOME`"),
+    };
+    let inner = ["sessions", "conversations", "running"].into_iter().filter_map(|name| {
+        let path = path.join(name);
+        // A link in the home could lead out of it, so it is looked at itself.
+        fs::symlink_metadata(&path).ok().map(|metadata| directory(&path, &metadata))
+    });
+    inner.fold(whole, |worst, row| if rank(row.status) > rank(worst.status) { row } else { worst })
+}
+
+fn rank(status: Status) -> u8 {
+    match status {
+        Status::Ok => 0,
+        Status::Warn => 1,
+        Status::Fail => 2,
+    }
+}
+
+fn directory(path: &Path, metadata: &Metadata) -> Row {
+    let (shown, mode) = (path.display(), metadata.mode() & 0o7777);
+    if !metadata.is_dir() {
+        return Row::fail("home", format!("`{shown}` is not a directory"), format!("move `{shown}` away"));
+    }
+    if metadata.uid() != euid() {
+        let finding = format!("`{shown}` belongs to user {}", metadata.uid());
+        return Row::fail("home", finding, "set `MURMUR_HOME` to a directory of your own");
+    }
+    let hint = format!("run `chmod 700 {shown}`, after checking what is in it");
+    match mode {
+        _ if mode & 0o022 != 0 => {
+            Row::fail("home", format!("`{shown}` has mode {mode:04o}: others can write to it"), hint)
+        }
+        _ if mode & 0o055 != 0 => {
+            Row::warn("home", format!("`{shown}` has mode {mode:04o}: others can look into it"), hint)
+        }
+        _ => Row::ok("home", format!("`{shown}` is its owner's alone")),
+    }
+}
+
+fn key(home: &Home) -> Row {
+    match TraceKey::load(home) {
+        Ok(Some(_)) => Row::ok("trace key", format!("`{}` is its owner's alone", home.trace_key_path().display())),
+        Ok(None) => Row::ok("trace key", "not there yet; made when the first session ends"),
+        Err(error) => Row::fail("trace key", error.to_string(), error.hint()),
+    }
+}
+
+/// The config file may hold credentials, so it is looked at from outside alone.
+fn config(path: &Path) -> Row {
+    let shown = path.display();
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Row::ok("config", "none; credentials come from the environment");
+        }
+        Err(error) => {
+            return Row::fail("config", format!("`{shown}` cannot be looked at: {error}"), "check the home's mode");
+        }
+    };
+    let mode = metadata.mode() & 0o7777;
+    if !metadata.is_file() {
+        let hint = format!("replace `{shown}` by a regular file with mode 0600");
+        return Row::fail("config", format!("`{shown}` is not a regular file"), hint);
+    }
+    if metadata.uid() != euid() && metadata.uid() != 0 {
+        let finding = format!("`{shown}` belongs to user {}", metadata.uid());
+        return Row::fail("config", finding, "replace it by a file of your own");
+    }
+    if mode & 0o066 != 0 {
+        let finding = format!("`{shown}` has mode {mode:04o}: others can read or change it");
+        return Row::fail("config", finding, format!("run `chmod 600 {shown}`"));
+    }
+    Row::ok("config", format!("`{shown}` is its owner's alone"))
+}
+
+fn euid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

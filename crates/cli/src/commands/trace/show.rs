@@ -1,0 +1,324 @@
+//! `mur trace show`: one session, for people as a story, for programs as one document.
+//!
+//! Both are written while the trace is read, so totals stand at the end. A line that cannot be read ends
+//! the story: what came before it is shown, and the command fails naming it. The document stays valid
+//! JSON even then.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use record::{TraceLine, TraceReader};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use vocab::SessionId;
+
+use super::text::{BOLD, DIM, body, colour, count, fence_source, inline, lasted, name, names, utc};
+use super::totals::Totals;
+use super::{failure, home};
+use crate::args::SessionArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::terminal::printable;
+
+/// Bodies are cut at so many characters, a task's text at twice as many.
+const WIDE: usize = 120;
+
+pub(crate) fn show(args: &SessionArgs) -> Result<u8, Failure> {
+    let home = home()?;
+    let session = home.find_session(&args.session).map_err(|error| failure(&error))?;
+    let path = home.trace_path(&session);
+    let reader = TraceReader::open(&path).map_err(|error| failure(&error))?;
+    let (out, damaged) = if args.json {
+        document(Output::plain(), reader, &session, &path)?
+    } else {
+        story(Output::styled(), reader, &session, &path)?
+    };
+    out.finish()?;
+    match damaged {
+        Some(error) => Err(failure(&error)),
+        None => Ok(0),
+    }
+}
+
+type Shown = (Output, Option<record::Error>);
+
+fn story(out: Output, mut reader: TraceReader, session: &SessionId, path: &Path) -> io::Result<Shown> {
+    let mut story = Story { out, task: None, totals: Totals::default() };
+    writeln!(story.out, "{BOLD}{}{BOLD:#}", session.as_str())?;
+    let mut damaged = None;
+    while let Some(line) = reader.next().filter(|_| !story.out.gone()) {
+        match line {
+            Ok(line) => story.line(&line)?,
+            Err(error) => damaged = Some(error),
+        }
+    }
+    story.totals.conclude(path, damaged.is_some());
+    story.end(reader.torn_bytes(), damaged.is_some())?;
+    Ok((story.out, damaged))
+}
+
+/// What is told so far.
+struct Story {
+    out: Output,
+    /// The task that the last line belonged to.
+    task: Option<String>,
+    totals: Totals,
+}
+
+impl Story {
+    fn line(&mut self, line: &TraceLine) -> io::Result<()> {
+        self.totals.add(line);
+        match line.event_type.as_str() {
+            "session_start" => return self.session(line),
+            // Told by what follows: the start of a task, the call or its refusal, the totals.
+            "task_received" | "action_review" | "session_end" => return Ok(()),
+            "task_start" => return self.task(line),
+            _ => self.same_task(line)?,
+        }
+        match line.event_type.as_str() {
+            "inference" => self.turn(line),
+            "inference_error" => self.failed_attempt(line),
+            "tool_call" | "skill_call" => self.call(line),
+            "shell" => self.process(line),
+            "call_denied" => self.denied(line),
+            "task_end" => self.task_end(line),
+            other => writeln!(self.out, "  {DIM}{}{DIM:#}", inline(other, WIDE)),
+        }
+    }
+
+    fn session(&mut self, line: &TraceLine) -> io::Result<()> {
+        let out = &mut self.out;
+        let scripted = line.fields.get("scripted") == Some(&true.into());
+        let note = if scripted { " (a script was played, no model answered)" } else { "" };
+        writeln!(out, "  capsule  {} {}", name(line, "capsule"), name(line, "capsule_version"))?;
+        writeln!(out, "  model    {} on {}{note}", name(line, "model"), name(line, "driver"))?;
+        writeln!(out, "  workdir  {}", inline(line.str("workdir").unwrap_or("?"), 2 * WIDE))?;
+        writeln!(out, "  tools    {}", names(line, "tools"))?;
+        writeln!(out, "  started  {} UTC by mur {}", utc(line.timestamp), name(line, "mur_version"))?;
+        writeln!(out, "  capture  {}", name(line, "capture"))?;
+        if let Some(earlier) = line.str("resumed_from") {
+            writeln!(out, "  resumes  {}", inline(earlier, WIDE))?;
+        }
+        Ok(())
+    }
+
+    fn task(&mut self, line: &TraceLine) -> io::Result<()> {
+        self.task = line.str("task_id").map(str::to_owned);
+        let (id, source) = (name(line, "task_id"), name(line, "source"));
+        let (origin, trust) = (name(line, "origin"), name(line, "trust"));
+        writeln!(self.out, "\n{BOLD}task {id}{BOLD:#}  {origin}, {trust}, by {source}")?;
+        writeln!(self.out, "  {}{}", fenced(line), body(line, "text", 2 * WIDE))
+    }
+
+    /// Tasks of one session may take turns.
+    fn same_task(&mut self, line: &TraceLine) -> io::Result<()> {
+        let task = line.str("task_id");
+        if let Some(task) = task.filter(|_| task != self.task.as_deref()) {
+            self.task = Some(task.to_owned());
+            writeln!(self.out, "\n{BOLD}task {}{BOLD:#}  goes on", inline(task, WIDE))?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, line: &TraceLine) -> io::Result<()> {
+        let number = |field| line.u64(field).unwrap_or(0);
+        write!(self.out, "  {BOLD}turn {}{BOLD:#}  {}", number("turn"), name(line, "decision"))?;
+        if number("tool_calls") > 0 {
+            write!(self.out, " ({})", count(number("tool_calls"), "call"))?;
+        }
+        let (input, output) = (number("input_tokens"), number("output_tokens"));
+        write!(self.out, "  {DIM}{input} in, {output} out, {}", lasted(number("duration_ms")))?;
+        if number("attempts") > 1 {
+            write!(self.out, ", {} attempts", number("attempts"))?;
+        }
+        if let (Some(model), Some(choice)) = (line.str("model"), line.str("driver_choice")) {
+            write!(self.out, ", {} on {}", inline(model, WIDE), inline(choice, WIDE))?;
+        }
+        writeln!(self.out, ", stopped by {}{DIM:#}", name(line, "stop_reason"))
+    }
+
+    fn failed_attempt(&mut self, line: &TraceLine) -> io::Result<()> {
+        let style = colour("interrupted");
+        let status = line.u64("http_status").map(|status| format!(" {status}")).unwrap_or_default();
+        let next = match line.u64("retry_in_ms") {
+            Some(wait) => format!("again in {}", lasted(wait)),
+            None => "given up".into(),
+        };
+        let (turn, attempt) = (line.u64("turn").unwrap_or(0), line.u64("attempt").unwrap_or(0));
+        let (kind, message) = (name(line, "kind"), inline(line.str("message").unwrap_or("?"), WIDE));
+        writeln!(self.out, "  turn {turn}  {style}{kind}{status}{style:#} at attempt {attempt}: {message}; {next}")
+    }
+
+    fn call(&mut self, line: &TraceLine) -> io::Result<()> {
+        let status = line.str("status").unwrap_or("?");
+        let style = colour(status);
+        let mark = if status == "ok" { '✓' } else { '✗' };
+        let (tool, took) = (name(line, "tool_name"), lasted(line.u64("duration_ms").unwrap_or(0)));
+        write!(self.out, "    {style}{mark}{style:#} {BOLD}{tool}{BOLD:#}  {}", inline(status, WIDE))?;
+        if let Some(code) = line.fields.get("exit_code").and_then(serde_json::Value::as_i64) {
+            write!(self.out, ", exit {code}")?;
+        }
+        write!(self.out, "  {DIM}{took}, {}", count(line.u64("output_bytes").unwrap_or(0), "byte"))?;
+        if line.fields.get("truncated") == Some(&true.into()) {
+            write!(self.out, ", truncated")?;
+        }
+        if let Some(lookalikes) = line.u64("fence_lookalikes").filter(|&lookalikes| lookalikes > 0) {
+            write!(self.out, ", {}", count(lookalikes, "look-alike"))?;
+        }
+        writeln!(self.out, "{DIM:#}")?;
+        self.bodies(line)
+    }
+
+    fn denied(&mut self, line: &TraceLine) -> io::Result<()> {
+        let style = colour("denied");
+        let (tool, reason, phase) = (name(line, "tool"), name(line, "reason"), name(line, "phase"));
+        write!(self.out, "    {style}⊘{style:#} {BOLD}{tool}{BOLD:#}  {style}denied{style:#}: {reason}")?;
+        for (what, field) in [("by", "blockers"), ("rules", "rule_ids")] {
+            let list = names(line, field);
+            if !list.is_empty() {
+                write!(self.out, "  {what} {list}")?;
+            }
+        }
+        writeln!(self.out, "  {DIM}at {phase}{DIM:#}")?;
+        self.bodies(line)
+    }
+
+    fn bodies(&mut self, line: &TraceLine) -> io::Result<()> {
+        writeln!(self.out, "      {DIM}in {DIM:#} {}", body(line, "input", WIDE))?;
+        writeln!(self.out, "      {DIM}out{DIM:#} {}{}", fenced(line), body(line, "output", WIDE))
+    }
+
+    fn process(&mut self, line: &TraceLine) -> io::Result<()> {
+        let exit = match line.fields.get("exit_code").and_then(serde_json::Value::as_i64) {
+            Some(code) => format!("exit {code}"),
+            None => "ended by a signal".into(),
+        };
+        let (binary, bytes) = (name(line, "binary"), line.u64("bytes").unwrap_or(0));
+        writeln!(self.out, "      {DIM}process {binary}, {exit}, {}{DIM:#}", count(bytes, "byte"))
+    }
+
+    fn task_end(&mut self, line: &TraceLine) -> io::Result<()> {
+        let number = |field| line.u64(field).unwrap_or(0);
+        let status = line.str("status").unwrap_or("?");
+        let style = colour(status);
+        writeln!(
+            self.out,
+            "  {style}{}{style:#}  {DIM}{}, {}, {} in, {} out, {}{DIM:#}",
+            inline(status, WIDE),
+            count(number("turns"), "turn"),
+            count(number("tool_calls"), "call"),
+            number("input_tokens"),
+            number("output_tokens"),
+            lasted(number("duration_ms")),
+        )?;
+        if let Some(error) = line.str("error") {
+            let code = line.str("error_code").map(|code| format!("[{}] ", inline(code, WIDE))).unwrap_or_default();
+            writeln!(self.out, "  {code}{}", inline(error, 2 * WIDE))?;
+        }
+        match line.str("reply") {
+            Some(reply) => self.reply(reply),
+            None if line.u64("reply_bytes").is_some() => writeln!(self.out, "  reply {}", body(line, "reply", WIDE)),
+            None => Ok(()),
+        }
+    }
+
+    /// The reply is what a person asked for: it is shown whole.
+    fn reply(&mut self, reply: &str) -> io::Result<()> {
+        for line in reply.lines() {
+            // A carriage return inside a line would let its end cover its beginning.
+            writeln!(self.out, "  {DIM}│{DIM:#} {}", printable(line).replace('\r', "\\r"))?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, torn_bytes: u64, damaged: bool) -> io::Result<()> {
+        let totals = &self.totals;
+        let style = colour(&totals.status);
+        let status = inline(&totals.status, WIDE);
+        let so_far =
+            if matches!(status.as_str(), "killed" | "unfinished" | "running") { " (no end on record)" } else { "" };
+        writeln!(
+            self.out,
+            "\n{BOLD}session{BOLD:#} {style}{status}{style:#}{so_far}  {}, {}, {}, {} in, {} out, {}",
+            count(totals.tasks, "task"),
+            count(totals.turns, "turn"),
+            count(totals.tool_calls, "call"),
+            totals.input_tokens,
+            totals.output_tokens,
+            lasted(totals.duration_ms),
+        )?;
+        if let Some(error) = &totals.error {
+            writeln!(self.out, "  {}", inline(error, 2 * WIDE))?;
+        }
+        if totals.waiting() > 0 {
+            writeln!(self.out, "  {} came in and never started", count(totals.waiting(), "task"))?;
+        }
+        if torn_bytes > 0 {
+            writeln!(self.out, "  {} of an unfinished line at the end", count(torn_bytes, "byte"))?;
+        }
+        if damaged {
+            writeln!(self.out, "  the rest of the trace cannot be read")?;
+        }
+        Ok(())
+    }
+}
+
+/// The source of a fenced body, in front of it.
+fn fenced(line: &TraceLine) -> String {
+    fence_source(line).map(|source| format!("[{}] ", inline(&source, WIDE))).unwrap_or_default()
+}
+
+/// `{session_id, path, events: […], status, …totals, torn_bytes, damage}`.
+fn document(mut out: Output, mut reader: TraceReader, session: &SessionId, path: &Path) -> io::Result<Shown> {
+    #[derive(Serialize)]
+    struct Tail<'a> {
+        #[serde(flatten)]
+        totals: &'a Totals,
+        torn_bytes: u64,
+        damage: Option<String>,
+    }
+
+    let mut totals = Totals::default();
+    let mut damaged = None;
+    out.write_all(b"{\"session_id\":")?;
+    serde_json::to_writer(&mut out, session)?;
+    out.write_all(b",\n\"path\":")?;
+    serde_json::to_writer(&mut out, &path.to_string_lossy())?;
+    out.write_all(b",\n\"events\":[")?;
+    let mut separator: &[u8] = b"\n";
+    while let Some(line) = reader.next().filter(|_| !out.gone()) {
+        match line {
+            Ok(line) => {
+                totals.add(&line);
+                out.write_all(separator)?;
+                serde_json::to_writer(&mut out, &Whole(&line))?;
+                separator = b",\n";
+            }
+            Err(error) => damaged = Some(error),
+        }
+    }
+    totals.conclude(path, damaged.is_some());
+    let damage = damaged.as_ref().map(ToString::to_string);
+    let tail = serde_json::to_string(&Tail { totals: &totals, torn_bytes: reader.torn_bytes(), damage })?;
+    writeln!(out, "],\n{}", tail.strip_prefix('{').unwrap_or(&tail))?;
+    Ok((out, damaged))
+}
+
+/// A line with all its keys, in their order.
+struct Whole<'a>(&'a TraceLine);
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let line = self.0;
+        let mut map = serializer.serialize_map(Some(line.fields.len() + 5))?;
+        map.serialize_entry("event_type", &line.event_type)?;
+        map.serialize_entry("event_id", &line.event_id)?;
+        map.serialize_entry("parent_id", &line.parent_id)?;
+        map.serialize_entry("session_id", &line.session_id)?;
+        map.serialize_entry("timestamp", &line.timestamp)?;
+        for (key, value) in &line.fields {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,181 @@
+//! How times, sizes and bodies of a trace are shown to people.
+//!
+//! A body becomes one short line here: it is cut first and escaped then, so one of many megabytes costs
+//! no more than a short one.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use record::TraceLine;
+use serde_json::Value;
+
+use crate::terminal::printable;
+
+const GREEN: Style = AnsiColor::Green.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+const RED: Style = AnsiColor::Red.on_default();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const BOLD: Style = Style::new().bold();
+
+/// Names are cut at so many characters.
+const NAME: usize = 80;
+
+/// The colour of a status.
+pub(super) fn colour(status: &str) -> Style {
+    match status {
+        "ok" | "verified" => GREEN,
+        "running" | "unfinished" | "interrupted" | "canceled" | "empty" => YELLOW,
+        _ => RED,
+    }
+}
+
+/// Foreign text on one line: line breaks and tabs are written as escapes, and it ends with `…` where it
+/// was cut.
+pub(super) fn inline(text: &str, most: usize) -> String {
+    let mut chars = text.chars();
+    let mut line = String::new();
+    for char in chars.by_ref().take(most) {
+        match char {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            // Line breaks of their own, and a mark that turns the writing around.
+            '\u{2028}' | '\u{2029}' | '\u{61c}' => line.extend(char.escape_unicode()),
+            other => line.push(other),
+        }
+    }
+    if chars.next().is_some() {
+        line.push('…');
+    }
+    printable(&line).into_owned()
+}
+
+/// A field that holds a name, on one line; `?` where there is none.
+pub(super) fn name(line: &TraceLine, field: &str) -> String {
+    line.str(field).map_or_else(|| "?".into(), |name| inline(name, NAME))
+}
+
+/// A field that holds a list of names, joined.
+pub(super) fn names(line: &TraceLine, field: &str) -> String {
+    let list = line.fields.get(field).and_then(Value::as_array);
+    let names: Vec<String> = list.into_iter().flatten().filter_map(Value::as_str).map(|n| inline(n, NAME)).collect();
+    names.join(", ")
+}
+
+/// What a body says, the fence's markers left out; its size where the trace does not keep it.
+pub(super) fn body(line: &TraceLine, field: &str, most: usize) -> String {
+    match line.fields.get(field) {
+        Some(value) => {
+            let text = body_text(value);
+            match fence_source(line).filter(|_| is_fenced(line, field)) {
+                Some(_) => inline(fence::parse(&text).block.map_or(&text, |block| block.content), most),
+                None => inline(&text, most),
+            }
+        }
+        None => match line.u64(&format!("{field}_bytes")) {
+            Some(bytes) => format!("({bytes} bytes, not kept)"),
+            None => "(none)".into(),
+        },
+    }
+}
+
+/// The source of the fence around what this line brought to the model; `None` when it is not fenced.
+pub(super) fn fence_source(line: &TraceLine) -> Option<String> {
+    let field = ["output", "text"].into_iter().find(|field| is_fenced(line, field))?;
+    let text = body_text(line.fields.get(field)?);
+    let parsed = fence::parse(&text);
+    parsed.block.filter(|_| parsed.before.is_empty()).map(|block| block.source.to_owned())
+}
+
+/// Whether the runtime fences this body. A skill, a refusal and a trusted task may well spell a marker,
+/// but no fence stands around them.
+fn is_fenced(line: &TraceLine, field: &str) -> bool {
+    match line.event_type.as_str() {
+        "tool_call" => field == "output",
+        "task_start" => field == "text" && line.str("trust") == Some("untrusted"),
+        _ => false,
+    }
+}
+
+/// A body as text: a string as it is, content parts joined with images named, anything else as JSON.
+fn body_text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Array(parts) => {
+            let mut text = String::new();
+            for part in parts {
+                let field = |name| part.get(name).and_then(Value::as_str);
+                match (field("text"), field("media_type")) {
+                    (Some(piece), _) => text.push_str(piece),
+                    (None, media_type) => {
+                        // Writing into a string cannot fail.
+                        let _ = write!(text, "[{}]", media_type.unwrap_or("no text"));
+                    }
+                }
+            }
+            Cow::Owned(text)
+        }
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// Unix time in milliseconds as date and time in UTC.
+pub(super) fn utc(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days from 0000-03-01, so that a leap day is the last of its year; eras of 400 years.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// A length of time, with as many digits as help.
+pub(super) fn lasted(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        60_000..3_600_000 => format!("{} min {:02} s", ms / 60_000, ms / 1000 % 60),
+        _ => format!("{} h {:02} min", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
+/// A number of things.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{inline, lasted, utc};
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00");
+        assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00");
+        assert_eq!(utc(951_868_799_999), "2000-02-29 23:59:59");
+        assert_eq!(utc(951_868_800_000), "2000-03-01 00:00:00");
+        assert_eq!(utc(1_796_023_700_123), "2026-11-30 07:28:20");
+        assert_eq!(utc(4_107_542_400_000), "2100-03-01 00:00:00");
+        assert_eq!(utc(u64::MAX), "584556019-04-03 14:25:51");
+    }
+
+    #[test]
+    fn lengths_of_time() {
+        let shown: Vec<String> = [7, 999, 1_000, 59_999, 60_000, 3_725_000].into_iter().map(lasted).collect();
+        assert_eq!(shown, ["7 ms", "999 ms", "1.0 s", "59.9 s", "1 min 00 s", "1 h 02 min"]);
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(inline("a\nb\r\tc\x1b[2J\u{2028}漢字", 100), "a\\nb\\r\\tc\\u{1b}[2J\\u{2028}漢字");
+        assert_eq!(inline("漢字漢字", 3), "漢字漢…");
+        assert_eq!(inline("漢字漢", 3), "漢字漢");
+    }
+}

@@ -1,0 +1,130 @@
+//! `mur trace verify`: whether a trace is whole and as it was written.
+//!
+//! Exit status 0 when it is, also when nothing vouches for it (a session that runs or was killed), which
+//! is then a warning; 1 when it is broken; 2 when there is nothing to verify. The home's key is made when
+//! there is none, so that a trace is never judged by no key at all. With `--public-key` no home is needed
+//! for a file.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use record::{BreakReason, PublicKey, TraceKey, VerifyReport, VerifyStatus};
+use serde::Serialize;
+use vocab::SessionId;
+
+use super::text::{colour, count, inline};
+use super::{failure, home};
+use crate::args::VerifyArgs;
+use crate::failure::{FAILED, Failure};
+use crate::output::Output;
+
+/// Paths are cut at so many characters.
+const WIDE: usize = 400;
+
+pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
+    let (path, session) = target(args)?;
+    let key = key(args)?;
+    let report = record::verify(&path, session.as_ref(), &key).map_err(|error| super::record_failure(&error))?;
+    if args.session.json {
+        return document(&path, &report, &key);
+    }
+    let shown = inline(&path.to_string_lossy(), WIDE);
+    let lines = count(report.lines, "line");
+    let mut out = Output::styled();
+    let status = match &report.status {
+        VerifyStatus::Verified => {
+            let style = colour("verified");
+            writeln!(out, "{style}verified{style:#}: `{shown}`, {lines}, signed by {key}")?;
+            0
+        }
+        VerifyStatus::Unsigned(_) => {
+            writeln!(out, "unsigned: `{shown}`, {lines}, each continues the one before")?;
+            0
+        }
+        VerifyStatus::Broken { line, reason } => {
+            return Err(Failure::failed(format!("`{shown}` is broken: line {line} {reason}"))
+                .code("E-REC-003")
+                .hint(advice(reason)));
+        }
+    };
+    out.finish()?;
+    warn(&report, &shown)?;
+    Ok(status)
+}
+
+/// The file, and the session whose trace it has to be.
+fn target(args: &VerifyArgs) -> Result<(PathBuf, Option<SessionId>), Failure> {
+    if let Some(file) = &args.file {
+        return Ok((file.clone(), None));
+    }
+    let home = home()?;
+    let session = home.find_session(&args.session.session).map_err(|error| failure(&error))?;
+    Ok((home.trace_path(&session), Some(session)))
+}
+
+fn key(args: &VerifyArgs) -> Result<PublicKey, Failure> {
+    match &args.public_key {
+        Some(text) => text.parse().map_err(|error| failure(&error)),
+        None => Ok(TraceKey::load_or_create(&home()?).map_err(|error| failure(&error))?.public()),
+    }
+}
+
+/// Says on stderr why nothing vouches for the trace.
+fn warn(report: &VerifyReport, shown: &str) -> std::io::Result<()> {
+    let VerifyStatus::Unsigned(why) = &report.status else { return Ok(()) };
+    let style = colour("unfinished");
+    let mut err = anstream::stderr().lock();
+    writeln!(err, "{style}warning{style:#}: `{shown}` is unsigned: {why}")?;
+    if report.torn_bytes > 0 {
+        writeln!(err, "  {} of an unfinished line follow the last whole one", count(report.torn_bytes, "byte"))?;
+    }
+    Ok(())
+}
+
+fn advice(reason: &BreakReason) -> &'static str {
+    match reason {
+        BreakReason::OtherKey { .. } => "check it with `--public-key` and the key of the home that wrote it",
+        _ => "the file was changed after it was written; compare it with a copy",
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    path: &'a str,
+    session_id: Option<&'a SessionId>,
+    /// `verified`, `unsigned` or `broken`.
+    status: &'a str,
+    /// Whole lines that hold together from the start.
+    lines: u64,
+    torn_bytes: u64,
+    /// The line to which a break is put down.
+    line: Option<u64>,
+    /// Why it is unsigned or broken.
+    reason: Option<String>,
+    /// The key that it was checked with.
+    public_key: String,
+}
+
+fn document(path: &Path, report: &VerifyReport, key: &PublicKey) -> Result<u8, Failure> {
+    let path = path.to_string_lossy();
+    let (status, line, reason) = match &report.status {
+        VerifyStatus::Verified => ("verified", None, None),
+        VerifyStatus::Unsigned(why) => ("unsigned", None, Some(why.to_string())),
+        VerifyStatus::Broken { line, reason } => ("broken", Some(*line), Some(reason.to_string())),
+    };
+    let document = Document {
+        path: &path,
+        session_id: report.session.as_ref(),
+        status,
+        lines: report.lines,
+        torn_bytes: report.torn_bytes,
+        line,
+        reason,
+        public_key: key.to_string(),
+    };
+    let mut out = Output::plain();
+    out.json(&document)?;
+    out.finish()?;
+    warn(report, &inline(&path, WIDE))?;
+    Ok(if status == "broken" { FAILED } else { 0 })
+}

@@ -1,0 +1,119 @@
+//! `mur doctor`: rows that are there on every host, and files whose modes are wrong.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::{Value, json};
+
+use crate::binary::{Mur, Ran};
+use crate::sessions::key;
+
+fn row(ran: &Ran, name: &str) -> Value {
+    let rows = ran.json();
+    rows.as_array().unwrap().iter().find(|row| row["name"] == name).cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_fresh_host_has_every_row_and_nothing_fails() {
+    let mur = Mur::new();
+    std::fs::remove_dir(mur.home.home()).unwrap();
+    let ran = mur.run(&["doctor", "--json"]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let rows = ran.json();
+    let names: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "mur",
+            "kernel",
+            "containment",
+            "landlock",
+            "user namespaces",
+            "seccomp",
+            "cgroup",
+            "shell",
+            "git",
+            "home",
+            "trace key",
+            "config"
+        ]
+    );
+    for row in rows.as_array().unwrap() {
+        assert_eq!(row["hint"].is_null(), row["status"] == "ok", "{row}");
+        assert_ne!(row["status"], "fail", "{row}");
+    }
+    assert_eq!(row(&ran, "containment")["finding"], "advisory (this version enforces no kernel boundary)");
+    // It looked, and made nothing.
+    assert!(!mur.home.home().exists());
+}
+
+#[test]
+fn people_get_a_line_a_row_and_what_to_do() {
+    let mur = Mur::new();
+    let ran = mur.run(&["doctor"]);
+    let rows = mur.run(&["doctor", "--json"]).json();
+    let hints = rows.as_array().unwrap().iter().filter(|row| !row["hint"].is_null()).count();
+    assert_eq!(ran.stdout().lines().count(), rows.as_array().unwrap().len() + hints);
+    let home = format!("ok    home             `{}` is its owner's alone", mur.home.home().display());
+    assert!(ran.stdout().lines().any(|line| line == home), "{}", ran.stdout());
+}
+
+#[test]
+fn modes_decide_about_the_home() {
+    let mur = Mur::new();
+    for (mode, status, exit) in [(0o700, "ok", 0), (0o755, "warn", 0), (0o720, "fail", 1), (0o777, "fail", 1)] {
+        std::fs::set_permissions(mur.home.home(), Permissions::from_mode(mode)).unwrap();
+        let ran = mur.run(&["doctor", "--json"]);
+        assert_eq!((&row(&ran, "home")["status"], ran.status), (&json!(status), Some(exit)), "{mode:o}");
+    }
+}
+
+#[test]
+fn a_link_for_a_directory_of_records_fails() {
+    let mur = Mur::new();
+    symlink(mur.home.workdir(), mur.home.home().join("sessions")).unwrap();
+    let ran = mur.run(&["doctor", "--json"]);
+    assert_eq!((&row(&ran, "home")["status"], ran.status), (&json!("fail"), Some(1)));
+}
+
+#[test]
+fn modes_decide_about_key_and_config_and_no_secret_is_shown() {
+    let mur = Mur::new();
+    key(&mur);
+    let config = mur.home.write("home/config.yaml", "credentials:\n  A: s3cret-value\n");
+    let key_file = mur.home.home().join("trace.key");
+    for (mode, status, exit) in [(0o600, "ok", 0), (0o400, "ok", 0), (0o640, "fail", 1), (0o606, "fail", 1)] {
+        for (path, name) in [(&config, "config"), (&key_file, "trace key")] {
+            for other in [&config, &key_file] {
+                std::fs::set_permissions(other, Permissions::from_mode(0o600)).unwrap();
+            }
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+            let ran = mur.run(&["doctor", "--json"]);
+            assert_eq!((&row(&ran, name)["status"], ran.status), (&json!(status), Some(exit)), "{name} {mode:o}");
+            assert!(!ran.stdout().contains("s3cret"), "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn programs_that_are_not_there_are_a_warning() {
+    let mur = Mur::new();
+    let ran = Ran::of(mur.command(&["doctor", "--json"]).env("PATH", mur.home.workdir()));
+    let told = ["shell", "git"].map(|name| (row(&ran, name)["status"].clone(), row(&ran, name)["finding"].clone()));
+    let warn = |finding: &str| (json!("warn"), json!(finding));
+    assert_eq!(told, [warn("none in `PATH`"), warn("not in `PATH`")]);
+    let tool = mur.home.write("work/git", "#!/bin/sh\n");
+    std::fs::set_permissions(&tool, Permissions::from_mode(0o755)).unwrap();
+    let ran = Ran::of(mur.command(&["doctor", "--json"]).env("PATH", mur.home.workdir()));
+    assert_eq!(
+        row(&ran, "git"),
+        json!({"name": "git", "status": "ok", "finding": format!("`{}`", tool.display()), "hint": null})
+    );
+}
+
+#[test]
+fn without_a_home_there_is_nowhere_to_keep_records() {
+    let mur = Mur::new();
+    let ran = Ran::of(mur.command(&["doctor", "--json"]).env_remove("MURMUR_HOME"));
+    assert_eq!((&row(&ran, "home")["status"], ran.status), (&json!("fail"), Some(1)), "{ran:?}");
+}
