@@ -271,9 +271,10 @@ impl Line<'_> {
 
 /// Appends a JSON string. Bytes above ASCII stand as they are.
 fn escape(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len() + 2);
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+    while let Some(at) = first_special(rest) {
         let (plain, special) = rest.split_at(at);
         out.extend_from_slice(plain);
         let Some((&byte, after)) = special.split_first() else { break };
@@ -296,6 +297,25 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+/// Where the first byte stands that JSON wants escaped, looking at eight bytes at a time: bodies are
+/// most of what is written. Of each test the lowest flagged byte is exact, and only that one is used.
+fn first_special(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGH;
+    let equal = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let (words, rest) = text.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = below(word, 0x20) | equal(word, b'"') | equal(word, b'\\');
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let special = |&byte: &u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    rest.iter().position(special).map(|at| words.len() * 8 + at)
 }
 
 #[cfg(test)]
