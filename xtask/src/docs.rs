@@ -14,6 +14,8 @@ fn pages() -> Result<Vec<(&'static str, String)>> {
         ("murmur.schema.json", schema),
         ("docs/reference/manifest.md", manifest::reference_markdown()),
         ("docs/reference/trace.md", record::reference_markdown()),
+        ("docs/reference/cli.md", mur::command_markdown()),
+        ("docs/reference/diagnostics.md", mur::diagnostics_markdown()),
     ])
 }
 

@@ -36,6 +36,11 @@ impl Failure {
         Self { status: FAILED, ..Self::unusable(message) }
     }
 
+    /// The same, of a task that had begun: exit status 1.
+    pub(crate) fn on_the_way(self) -> Self {
+        Self { status: FAILED, ..self }
+    }
+
     /// Adds a stable code.
     pub(crate) fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);

@@ -35,7 +35,7 @@ pub(crate) struct Launch {
     tools: Vec<Arc<dyn Tool>>,
     rules: Rules,
     system: String,
-    scratch: Option<TempDir>,
+    belongings: Belongings,
     warnings: Vec<String>,
 }
 
@@ -52,11 +52,16 @@ impl Launch {
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
         let redactor = Redactor::new();
         let driver = driver(&loaded.manifest, &home, &redactor)?;
+        let given = given_workdir(args.workdir.as_deref(), &loaded, &home)?;
         home.ensure().map_err(|error| record_failure(&error))?;
         let session = SessionId::new();
-        let workdir = workdir(args.workdir.as_deref(), &loaded, &session, &home)?;
-        let scratch = scratch(&loaded.manifest)?;
-        let (tools, rules, withheld) = tools(&loaded, &home, &workdir, scratch.as_ref(), &redactor)?;
+        let mut belongings = Belongings::default();
+        let workdir = match given {
+            Some(workdir) => workdir,
+            None => made_workdir(&loaded, &session, &home, &mut belongings)?,
+        };
+        belongings.scratch = scratch(&loaded.manifest)?;
+        let (tools, rules, withheld) = tools(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
         warnings.extend(withheld.iter().map(|name| {
             format!(
@@ -64,7 +69,7 @@ impl Launch {
             )
         }));
         let system = system(&loaded.manifest, args.system_prompt.as_deref());
-        Ok(Self { loaded, session, home, workdir, driver, redactor, tools, rules, system, scratch, warnings })
+        Ok(Self { loaded, session, home, workdir, driver, redactor, tools, rules, system, belongings, warnings })
     }
 
     pub(crate) fn session(&self) -> &SessionId {
@@ -95,8 +100,8 @@ impl Launch {
         &self.warnings
     }
 
-    /// The setup, and the processes' private directory, which lives as long as the session.
-    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Option<TempDir>) {
+    /// The setup, and what on disk lives as long as the session.
+    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Belongings) {
         let inference = &self.loaded.manifest.inference;
         let limits = Limits {
             max_turns: inference.max_turns,
@@ -125,7 +130,7 @@ impl Launch {
             clock: Arc::new(SystemClock),
             observer,
         };
-        (setup, self.scratch)
+        (setup, self.belongings)
     }
 }
 
@@ -236,44 +241,126 @@ fn api_key(choice: &Choice, home: &Home) -> Result<Option<Secret>, Failure> {
         .map_err(|error| Failure::unusable(error.to_string()).code(error.code()).hint(error.hint()))
 }
 
-/// The directory that the agent works in, as a real path.
-fn workdir(given: Option<&Path>, loaded: &Loaded, session: &SessionId, home: &Home) -> Result<PathBuf, Failure> {
-    let bad = |message: String| Failure::unusable(message).code("E-RUN-002");
-    let path = match given {
-        Some(path) => path.to_owned(),
-        None => {
-            let path = loaded.dir.join("workdir").join(session.as_str());
-            std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&path)
-                .map_err(|error| bad(format!("cannot make the workdir `{}`: {error}", path.display())))?;
-            path
+/// What a session has for itself on disk, and loses with its end.
+#[derive(Debug, Default)]
+pub(crate) struct Belongings {
+    /// HOME and TMPDIR of the agent's processes.
+    scratch: Option<TempDir>,
+    /// Directories that this launch made for the agent, outermost first.
+    fresh: Vec<PathBuf>,
+}
+
+impl Belongings {
+    /// The session runs: what was made for the agent stays.
+    pub(crate) fn settle(&mut self) {
+        self.fresh.clear();
+    }
+}
+
+impl Drop for Belongings {
+    fn drop(&mut self) {
+        for dir in self.fresh.iter().rev() {
+            // A directory that is not empty is somebody's, and stays.
+            let _ = std::fs::remove_dir(dir);
         }
-    };
+    }
+}
+
+fn unusable_workdir(message: String) -> Failure {
+    Failure::unusable(message).code("E-RUN-002")
+}
+
+/// The directory that the operator gave, as a real path; `None` when one is to be made.
+fn given_workdir(given: Option<&Path>, loaded: &Loaded, home: &Home) -> Result<Option<PathBuf>, Failure> {
+    let Some(path) = given else { return Ok(None) };
     let real = path.canonicalize().map_err(|error| {
-        bad(format!("the workdir `{}` cannot be used: {error}", path.display()))
+        unusable_workdir(format!("the workdir `{}` cannot be used: {error}", path.display()))
             .hint("make it first, or leave `--workdir` out")
     })?;
     if !real.is_dir() {
-        return Err(bad(format!("the workdir `{}` is not a directory", path.display())));
+        return Err(unusable_workdir(format!("the workdir `{}` is not a directory", path.display()))
+            .hint("name a directory, or leave `--workdir` out"));
     }
-    let home = home.path().canonicalize().unwrap_or_else(|_| home.path().to_owned());
-    if real.starts_with(&home) {
-        let message = format!("the workdir `{}` lies in the runtime's own home `{}`", real.display(), home.display());
-        return Err(bad(message).hint("the agent must not reach its own records: choose another `--workdir`"));
-    }
-    let scope = loaded.manifest.capabilities.filesystem.scope.as_ref();
-    if let Some(scope) = scope {
+    apart(&real, home)?;
+    if let Some(scope) = &loaded.manifest.capabilities.filesystem.scope {
         let place = real.join(scope.as_str());
         let within = place.canonicalize().is_ok_and(|place| place.starts_with(&real) && place.is_dir());
         if !within {
             let message =
                 format!("`capabilities.filesystem.scope`: `{}` is no directory in the workdir", scope.as_str());
-            return Err(bad(message).hint(format!("make `{}` first", place.display())));
+            return Err(unusable_workdir(message).hint(format!("make `{}` first", place.display())));
         }
     }
+    Ok(Some(real))
+}
+
+/// Makes the session's own workdir beside the manifest, and the manifest's scope in it.
+fn made_workdir(
+    loaded: &Loaded,
+    session: &SessionId,
+    home: &Home,
+    belongings: &mut Belongings,
+) -> Result<PathBuf, Failure> {
+    let all = loaded.dir.join("workdir");
+    apart(&all, home)?;
+    let workdir = all.join(session.as_str());
+    let scope = loaded.manifest.capabilities.filesystem.scope.as_ref();
+    let mut wanted = vec![all, workdir.clone()];
+    if let Some(scope) = scope {
+        let mut place = workdir.clone();
+        for step in Path::new(scope.as_str()).components() {
+            place.push(step);
+            wanted.push(place.clone());
+        }
+    }
+    for dir in wanted {
+        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+            Ok(()) => belongings.fresh.push(dir),
+            Err(_) if dir.is_dir() => {}
+            Err(error) => {
+                let message = format!("cannot make the workdir `{}`: {error}", workdir.display());
+                return Err(unusable_workdir(message).hint("give one with `--workdir`"));
+            }
+        }
+    }
+    let real = workdir.canonicalize().map_err(|error| {
+        unusable_workdir(format!("the workdir `{}` cannot be used: {error}", workdir.display()))
+    })?;
+    apart(&real, home)?;
     Ok(real)
+}
+
+/// The records lie outside every workdir, and no workdir lies among them.
+fn apart(workdir: &Path, home: &Home) -> Result<(), Failure> {
+    let home = real(home);
+    let (inner, outer, hint) = if workdir.starts_with(&home) {
+        ("the workdir", "the runtime's own home", "choose another `--workdir`")
+    } else if home.starts_with(workdir) {
+        ("the runtime's own home", "the workdir", "choose a smaller `--workdir`, or set `MURMUR_HOME` to a place outside")
+    } else {
+        return Ok(());
+    };
+    let (workdir, home) = (workdir.display(), home.display());
+    let message = format!("{inner} lies in {outer}: the workdir is `{workdir}`, the home `{home}`");
+    Err(unusable_workdir(message).hint(format!("the agent must not reach its own records: {hint}")))
+}
+
+/// The home with its links resolved, as far as it exists.
+fn real(home: &Home) -> PathBuf {
+    let mut missing = Vec::new();
+    let mut path = home.path();
+    loop {
+        if let Ok(real) = path.canonicalize() {
+            return missing.iter().rev().fold(real, |real, name| real.join(name));
+        }
+        match (path.file_name(), path.parent()) {
+            (Some(name), Some(parent)) => {
+                missing.push(name);
+                path = parent;
+            }
+            _ => return home.path().to_owned(),
+        }
+    }
 }
 
 /// HOME and TMPDIR of the agent's processes: private to the session, gone with it. Absent when the
@@ -314,8 +401,7 @@ fn tools(
     let filesystem = &capabilities.filesystem;
     let root = filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
     let environment = Environment::open(&root).map_err(bad)?;
-    let home = home.path().canonicalize().unwrap_or_else(|_| home.path().to_owned());
-    let mut rules = Rules::new(environment.root().to_owned()).hidden(home).read_only(&loaded.path);
+    let mut rules = Rules::new(environment.root().to_owned()).hidden(real(home)).read_only(&loaded.path);
     for path in &filesystem.read_only {
         rules = rules.read_only(workdir.join(path.as_str()));
     }
@@ -368,26 +454,14 @@ fn processes(
     scratch: &TempDir,
     redactor: &Redactor,
 ) -> Processes {
-    let (shell, env, resources) =
-        (&manifest.capabilities.shell, &manifest.capabilities.env, &manifest.capabilities.resources);
-    let grant = EnvironmentGrant {
-        baseline: shell.baseline_env.iter().map(|name| name.as_str().to_owned()).collect(),
-        strip: shell.strip_env.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
-        allow: env.allow.iter().map(|name| name.as_str().to_owned()).collect(),
-    };
+    let grant = EnvironmentGrant::from(&manifest.capabilities);
     let (home, tmp) = (scratch.path().join("home"), scratch.path().join("tmp"));
     let directories = Directories { root: environment.root(), home: &home, tmp: &tmp };
     Processes {
         workdir: workdir.to_owned(),
         environment: ProcessEnvironment::new(std::env::vars_os(), &grant, directories, redactor),
-        limits: sandbox::Limits {
-            cpu_seconds: resources.cpu_seconds,
-            memory_bytes: resources.memory_bytes,
-            max_processes: resources.max_processes,
-            max_open_files: resources.max_open_files,
-            max_file_size_bytes: resources.max_file_size_bytes,
-        },
-        timeout: Duration::from_secs(shell.timeout_secs),
+        limits: tools::process_limits(&manifest.capabilities.resources),
+        timeout: Duration::from_secs(manifest.capabilities.shell.timeout_secs),
         redactor: redactor.clone(),
     }
 }

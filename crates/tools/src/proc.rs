@@ -105,6 +105,7 @@ pub(crate) enum End {
 }
 
 /// One stream of a process that ran.
+#[derive(Default)]
 pub(crate) struct Stream {
     /// What was kept in memory.
     pub(crate) captured: Captured,
@@ -140,7 +141,11 @@ pub(crate) async fn run(
     confinement.env = job.env;
     confinement.stdin = job.stdin.map_or(Stdin::Null, Stdin::Bytes);
     confinement.limits = shared.limits;
-    let (mut process, _enforcement) = sandbox::spawn(&confinement).await?;
+    // A program that stops its own helper before the start is reported must not hold the call.
+    let Ok(started) = tokio::time::timeout(job.timeout, sandbox::spawn(&confinement)).await else {
+        return Ok(Finished { end: End::TimedOut(job.timeout), stdout: Stream::default(), stderr: Stream::default() });
+    };
+    let (mut process, _enforcement) = started?;
     let log = job.log.map(|call_id| LogTarget { workdir: shared.workdir.clone(), call_id });
     let stdout = process.stdout.take().map(|pipe| Pump::start(pipe, "stdout", &shared.redactor, log.clone()));
     let stderr = process.stderr.take().map(|pipe| Pump::start(pipe, "stderr", &shared.redactor, log));
@@ -204,7 +209,7 @@ impl Pump {
 
     /// What the pipe brought. A pipe that does not end in time is given up, and what came of it counts.
     async fn finish(pump: Option<Self>, until: Instant) -> Stream {
-        let Some(Self { kept, mut task }) = pump else { return Stream { captured: Captured::default(), log: None } };
+        let Some(Self { kept, mut task }) = pump else { return Stream::default() };
         let log = match tokio::time::timeout_at(until, &mut task).await {
             Ok(log) => log.unwrap_or_default(),
             Err(_) => {

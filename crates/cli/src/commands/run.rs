@@ -14,6 +14,7 @@ use vocab::{EndStatus, Origin, TaskSource};
 use crate::args::RunArgs;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::launch::{self, Launch};
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::terminal::printable;
 
@@ -36,22 +37,27 @@ async fn session(args: &RunArgs, launch: Launch, task: String) -> Result<u8, Fai
     let live = !args.json && std::io::stdout().is_terminal();
     let notes = (!args.quiet).then(|| Box::new(anstream::stderr()) as Box<dyn std::io::Write + Send>);
     let stream = live.then(|| Box::new(std::io::stdout()) as Box<dyn std::io::Write + Send>);
-    let (setup, scratch) = launch.into_setup(Box::new(Progress::new(notes, stream)));
+    let (setup, mut belongings) = launch.into_setup(Box::new(Progress::new(notes, stream)));
     let mut session = Session::start(setup).map_err(|error| launch::record_failure(&error))?;
-    about.announce(args)?;
+    belongings.settle();
+    if let Err(error) = about.announce(args) {
+        // The end may fail as well; the first failure is what the operator needs.
+        let _ = session.finish(Some(&error.to_string()));
+        return Err(error.into());
+    }
     let task = NewTask { text: task, origin: Origin::User, sender: None, source: TaskSource::Cli };
     let report = session.run(task, &mut stop).await;
-    drop(scratch);
+    drop(belongings);
     match report {
         Ok(report) => {
-            session.finish(None).map_err(|error| launch::record_failure(&error))?;
-            about.conclude(args, live, &report)
+            let ended = session.finish(None);
+            let status = about.conclude(args, live, &report)?;
+            ended.map(|()| status).map_err(|error| launch::record_failure(&error).on_the_way())
         }
         Err(error) => {
-            let failure = launch::record_failure(&error);
-            // The end may fail for the same reason; the first one is what the operator needs.
             let _ = session.finish(Some(&error.to_string()));
-            Err(failure)
+            about.broke_off(args, &error.to_string())?;
+            Err(launch::record_failure(&error).on_the_way())
         }
     }
 }
@@ -98,23 +104,24 @@ impl About {
         }
     }
 
-    fn announce(&self, args: &RunArgs) -> Result<(), Failure> {
+    /// Tells that the session runs. A closed stderr must not end the agent's work, so its errors are dropped.
+    fn announce(&self, args: &RunArgs) -> std::io::Result<()> {
         let mut err = anstream::stderr().lock();
         if self.scripted {
-            writeln!(err, "scripted: the answers come from a script, no model is asked")?;
+            let _ = writeln!(err, "scripted: the answers come from a script, no model is asked");
         }
         for warning in &self.warnings {
-            write!(err, "{warning}")?;
+            let _ = writeln!(err, "{}", warning.trim_end());
         }
         if !args.quiet {
             let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
-            writeln!(err, "{bold}{} {}{bold:#} on {}", self.capsule, self.version, printable(&self.model))?;
-            writeln!(err, "{dim}session  {}{dim:#}", self.session)?;
-            writeln!(err, "{dim}workdir  {}{dim:#}", printable(&self.workdir))?;
-            writeln!(err, "{dim}records  {}{dim:#}", printable(&self.records))?;
+            let _ = writeln!(err, "{bold}{} {}{bold:#} on {}", self.capsule, self.version, printable(&self.model));
+            let _ = writeln!(err, "{dim}session  {}{dim:#}", self.session);
+            let _ = writeln!(err, "{dim}workdir  {}{dim:#}", printable(&self.workdir));
+            let _ = writeln!(err, "{dim}records  {}{dim:#}", printable(&self.records));
         }
         if args.json {
-            let line = json!({
+            json_line(&json!({
                 "event": "started",
                 "session_id": self.session,
                 "url": null,
@@ -123,16 +130,33 @@ impl About {
                 "records": self.records,
                 "capsule": self.capsule,
                 "version": self.version,
-            });
-            writeln!(std::io::stdout(), "{line}")?;
+            }))?;
         }
         Ok(())
+    }
+
+    /// Tells of a task whose record could not be written on: what it took is not known.
+    fn broke_off(&self, args: &RunArgs, reason: &str) -> std::io::Result<()> {
+        if !args.json {
+            return Ok(());
+        }
+        json_line(&json!({
+            "event": "ended",
+            "session_id": self.session,
+            "status": EndStatus::Failed.as_str(),
+            "reply": "",
+            "reason": reason,
+            "turns": null,
+            "tool_calls": null,
+            "input_tokens": null,
+            "output_tokens": null,
+        }))
     }
 
     fn conclude(&self, args: &RunArgs, live: bool, report: &TaskReport) -> Result<u8, Failure> {
         let (end, tally) = (&report.end, report.tally);
         if args.json {
-            let line = json!({
+            json_line(&json!({
                 "event": "ended",
                 "session_id": self.session,
                 "status": end.status.as_str(),
@@ -142,23 +166,23 @@ impl About {
                 "tool_calls": tally.tool_calls,
                 "input_tokens": tally.input_tokens,
                 "output_tokens": tally.output_tokens,
-            });
-            writeln!(std::io::stdout(), "{line}")?;
+            }))?;
         } else if !live && end.status == EndStatus::Ok {
-            let mut out = std::io::stdout().lock();
+            let mut out = Output::plain();
             out.write_all(end.reply.as_bytes())?;
             if !end.reply.ends_with('\n') {
                 out.write_all(b"\n")?;
             }
+            out.finish()?;
         }
         let mut err = anstream::stderr().lock();
         if let Some(reason) = &end.reason {
             let red = anstyle::AnsiColor::Red.on_default().bold();
-            writeln!(err, "{red}{}{red:#}: {}", end.status.as_str(), printable(reason))?;
+            let _ = writeln!(err, "{red}{}{red:#}: {}", end.status.as_str(), printable(reason));
         }
         if !args.quiet {
             let dim = Style::new().dimmed();
-            writeln!(
+            let _ = writeln!(
                 err,
                 "{dim}{}: {} turns, {} tool calls, {} tokens in, {} out; `mur trace show {}` tells it all{dim:#}",
                 end.status.as_str(),
@@ -167,7 +191,7 @@ impl About {
                 tally.input_tokens,
                 tally.output_tokens,
                 self.session
-            )?;
+            );
         }
         Ok(match end.status {
             EndStatus::Ok => 0,
@@ -179,4 +203,11 @@ impl About {
             | EndStatus::MaxTurnsReached => FAILED,
         })
     }
+}
+
+/// One line of JSON on stdout, at once: whoever reads it waits for it.
+fn json_line(value: &serde_json::Value) -> std::io::Result<()> {
+    let mut out = Output::plain();
+    writeln!(out, "{value}")?;
+    out.finish()
 }

@@ -1,0 +1,39 @@
+//! The diagnostic codes that are raised when a session is launched or runs, with what to do.
+//!
+//! Codes about a manifest's text stand in crate `manifest`. A code never changes its meaning.
+
+/// Code, meaning, what to do.
+pub(crate) const CODES: &[(&str, &str, &str)] = &[
+    ("E-RUN-001", "there is no task, or its text cannot be read", "give `--task` a text, a file, or `-` for standard input"),
+    ("E-RUN-002", "the workdir cannot be used", "name an existing directory outside the runtime's home, and make its `scope`"),
+    ("E-RUN-003", "the tools' surroundings cannot be set up", "the message names the directory or the program"),
+    (
+        "E-RUN-004",
+        "a credential does not resolve",
+        "put it into `<home>/config.yaml` under `credentials` (mode 0600), or into the environment",
+    ),
+    (
+        "E-CAP-003",
+        "the host or this version cannot back the containment floor",
+        "lower `capabilities.containment` or `--containment` if the agent may do what your account may do",
+    ),
+    ("E-DRV-001", "there is no driver of that name", "the drivers are `anthropic`, `openai` and `scripted`"),
+    ("E-DRV-002", "the driver's endpoint is no usable URL", "write `gateway.endpoint` as in `https://api.example.com`"),
+    ("E-DRV-003", "the model's id is empty", "set `inference.model`"),
+    ("E-DRV-004", "a value cannot stand in an HTTP header", "look for a stray newline or blank in the credential"),
+    ("E-DRV-005", "`driver.config` sets a key that the driver sets itself", "remove it; the manifest has its own field"),
+    ("E-DRV-006", "the scripted driver has no script", "set `driver.config.script`"),
+    ("E-DRV-007", "the script cannot be read", "check the path and the file's mode"),
+    ("E-DRV-008", "the script is not in its form", "the message names line and column; see docs/models.md"),
+    (
+        "E-REC-001",
+        "the runtime's home is missing or not its owner's alone",
+        "set `MURMUR_HOME` or `HOME`; `chmod 700` the directory",
+    ),
+    ("E-REC-002", "a record cannot be written or read", "make room on the disk, or check the directory's mode"),
+    ("E-REC-003", "a record is damaged", "the message names the line; `mur trace verify` says more"),
+    ("E-REC-004", "another process writes this record", "wait for it to end"),
+    ("E-REC-005", "the key that signs traces cannot be used", "the message says what is wrong with `<home>/trace.key`"),
+    ("E-REC-006", "no session, or more than one, is meant", "`mur trace list` shows the ids"),
+    ("W-RUN-001", "a reply was cut at the output cap", "raise `inference.max_tokens`"),
+];

@@ -1,0 +1,71 @@
+//! `mur`, the command line, as a library: the binary and the generator of the reference pages use it.
+//!
+//! It wires the rooms together, renders, and sets the exit status. What a command does stands in
+//! `commands`, one module each; how a session is put together in `launch`.
+//!
+//! ```
+//! // The pages under docs/reference come from the same tables as the program.
+//! assert!(mur::command_markdown().contains("## mur run"));
+//! assert!(mur::diagnostics_markdown().contains("`E-RUN-004`"));
+//! ```
+
+mod args;
+mod codes;
+mod commands;
+mod failure;
+mod launch;
+mod output;
+mod progress;
+mod reference;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command, FenceCommand, TraceCommand};
+use crate::failure::Failure;
+
+pub use crate::reference::{command_markdown, diagnostics_markdown};
+
+/// Runs the command line of this process to its exit status.
+///
+/// The very first thing is to see whether the process was started as a sandbox helper: that branch must
+/// run before anything else is set up, in a single thread.
+#[must_use]
+pub fn main() -> ExitCode {
+    sandbox::helper_main();
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) => {
+            // Help and version are no errors; clap knows which stream and which status.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::UNUSABLE));
+        }
+    };
+    match outcome {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(failure.status())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Init(args) => commands::init::run(&args),
+        Command::Trace(TraceCommand::List(args)) => commands::trace::list(&args),
+        Command::Trace(TraceCommand::Show(args)) => commands::trace::show(&args),
+        Command::Trace(TraceCommand::Steps(args)) => commands::trace::steps(&args),
+        Command::Trace(TraceCommand::Verify(args)) => commands::trace::verify(&args),
+        Command::Trace(TraceCommand::Key(args)) => commands::trace::key(&args),
+        Command::Fence(FenceCommand::Wrap(args)) => commands::fence::wrap(&args),
+        Command::Fence(FenceCommand::Parse(args)) => commands::fence::parse(&args),
+        Command::Fence(FenceCommand::Scan(args)) => commands::fence::scan(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
+    }
+}
