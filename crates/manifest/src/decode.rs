@@ -114,6 +114,9 @@ pub(crate) struct Context<'a> {
     /// What `~` stands for.
     pub(crate) home: Option<&'a Path>,
     path: Vec<Step>,
+    /// Where the key of the value stands that is decoded next: the better place for what is said about
+    /// a whole mapping, whose own place is its first key.
+    key_at: Option<Location>,
     pub(crate) found: Vec<Diagnostic>,
 }
 
@@ -125,7 +128,7 @@ pub(crate) struct Entries<'n> {
 
 impl<'a> Context<'a> {
     pub(crate) fn new(source: &'a Source, dir: &'a Path, home: Option<&'a Path>) -> Self {
-        Self { source, dir, home, path: Vec::new(), found: Vec::new() }
+        Self { source, dir, home, path: Vec::new(), key_at: None, found: Vec::new() }
     }
 
     fn diagnostic(&self, at: Location, message: String) -> Diagnostic {
@@ -182,7 +185,7 @@ impl<'a> Context<'a> {
             self.found.push(diagnostic);
             self.path.pop();
         }
-        Some(Entries { entries, at: node.location })
+        Some(Entries { entries, at: self.key_at.take().unwrap_or(node.location) })
     }
 
     /// The value of one key, or what stands for it when it is absent.
@@ -197,6 +200,7 @@ impl<'a> Context<'a> {
         let value = match entries.entries.iter().find(|entry| entry.key == key) {
             None => absent(self, entries.at),
             Some(entry) => {
+                self.key_at = Some(entry.location);
                 T::decode(&entry.value, self).and_then(|value| self.in_range(value, range, entry.value.location))
             }
         };
@@ -281,6 +285,7 @@ impl<'a> Context<'a> {
         let mut values = Some(Vec::with_capacity(items.len()));
         for (index, item) in items.iter().enumerate() {
             self.path.push(index.into());
+            self.key_at = None;
             match (T::decode(item, self), &mut values) {
                 (Some(value), Some(values)) => values.push(value),
                 (None, _) => values = None,
@@ -404,6 +409,7 @@ impl<T: Value> Value for BTreeMap<String, T> {
         let mut values = Some(Self::new());
         for entry in entries {
             cx.path.push(entry.key.clone().into());
+            cx.key_at = Some(entry.location);
             match (T::decode(&entry.value, cx), &mut values) {
                 (Some(value), Some(values)) => {
                     values.insert(entry.key.clone(), value);

@@ -189,7 +189,7 @@ impl Diagnostic {
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -212,7 +212,7 @@ impl Diagnostic {
 
     /// What to do, in a sentence.
     #[must_use]
-    pub fn hint_text(&self) -> Option<&str> {
+    pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
@@ -238,7 +238,7 @@ impl Diagnostic {
         if let (Some(line), Some(column)) = (self.line, self.column) {
             let _ = write!(out, ":{line}:{column}");
         }
-        out.push('\n');
+        let _ = writeln!(out, "{}", self.field_if_unnamed());
         if let (Some(excerpt), Some(column)) = (&self.excerpt, self.column) {
             let lead = usize::try_from(column).unwrap_or(1).saturating_sub(1);
             let room = excerpt.chars().count().saturating_sub(lead).max(1);
@@ -259,6 +259,11 @@ impl Diagnostic {
             let _ = writeln!(out, "{margin} = hint: {hint}");
         }
         out
+    }
+
+    /// The field's path in brackets, when the message does not name it.
+    fn field_if_unnamed(&self) -> String {
+        if self.message.contains(&self.field) { String::new() } else { format!(" ({})", self.field) }
     }
 
     /// The finding as one JSON object: code, severity, file, field, line, column, message, accepted,
@@ -288,23 +293,39 @@ impl std::fmt::Display for Diagnostic {
             write!(f, ":{line}:{column}")?;
         }
         let kind = if self.code.is_warning() { "warning" } else { "error" };
-        write!(f, ": {kind}[{}]: {}", self.code, self.message)
+        write!(f, ": {kind}[{}]: {}{}", self.code, self.message, self.field_if_unnamed())
+    }
+}
+
+impl From<Diagnostic> for Rejected {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self { diagnostics: vec![diagnostic], omitted: 0 }
     }
 }
 
 /// A manifest that was not accepted: every finding, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", summary(diagnostics))]
+#[error("{}", summary(diagnostics, *omitted))]
 pub struct Rejected {
     diagnostics: Vec<Diagnostic>,
+    omitted: usize,
 }
 
+/// Findings that are kept: nobody reads more, and a hostile file has thousands.
+const MAX_FINDINGS: usize = 100;
+
 impl Rejected {
-    pub(crate) fn new(diagnostics: Vec<Diagnostic>) -> Self {
-        Self { diagnostics }
+    pub(crate) fn new(mut diagnostics: Vec<Diagnostic>) -> Self {
+        let omitted = diagnostics.len().saturating_sub(MAX_FINDINGS);
+        diagnostics.truncate(MAX_FINDINGS);
+        Self { diagnostics, omitted }
     }
 
-    /// Every finding; at least one.
+    pub(crate) fn into_diagnostics(self) -> Vec<Diagnostic> {
+        self.diagnostics
+    }
+
+    /// The findings, in the order of the file; at least one, at most 100.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
@@ -319,21 +340,25 @@ impl Rejected {
     /// What to do about the first finding.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
-        self.diagnostics.first().and_then(Diagnostic::hint_text)
+        self.diagnostics.first().and_then(Diagnostic::hint)
     }
 
     /// Every finding in several lines, an empty line between two.
     #[must_use]
     pub fn render(&self) -> String {
-        self.diagnostics.iter().map(Diagnostic::render).collect::<Vec<_>>().join("\n")
+        let mut out = self.diagnostics.iter().map(Diagnostic::render).collect::<Vec<_>>().join("\n");
+        if self.omitted > 0 {
+            let _ = writeln!(out, "\n{} more are not shown", self.omitted);
+        }
+        out
     }
 }
 
-fn summary(diagnostics: &[Diagnostic]) -> String {
+fn summary(diagnostics: &[Diagnostic], omitted: usize) -> String {
     match diagnostics {
         [] => "the manifest was not accepted".to_owned(),
         [only] => only.to_string(),
-        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len() + omitted),
     }
 }
 

@@ -45,6 +45,8 @@ const WELL_KNOWN: &[(&str, u64, u64)] = &[
     ("gpt-4o-mini", 128_000, 16_384),
     ("o3", 200_000, 100_000),
     ("o4-mini", 200_000, 100_000),
+    // The built-in driver that plays a transcript
+    ("scripted", 200_000, 64_000),
 ];
 
 /// The limits of a well-known model, by its id with or without the date of a snapshot.

@@ -49,12 +49,19 @@ pub struct Place {
 }
 
 /// A file and its tree: what locations are looked up in.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) source: Source,
     pub(crate) root: Node,
     /// Directory of the file, absolute.
     pub(crate) dir: PathBuf,
+}
+
+/// A credential may stand in the text, so the text is not shown.
+impl std::fmt::Debug for Document {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Document").field("path", &self.source.path()).finish_non_exhaustive()
+    }
 }
 
 impl Document {
@@ -65,18 +72,17 @@ impl Document {
 
     /// The value at `path`.
     pub(crate) fn get(&self, path: &[Step]) -> Option<&Node> {
-        path.iter().try_fold(&self.root, step_into)
+        path.iter().try_fold(&self.root, |node, step| step_into(node, step).map(|(next, _)| next))
     }
 
+    /// Where the value at `path` stands; for a mapping or a list, its key.
     fn locate(&self, path: &[Step]) -> Location {
-        let mut node = &self.root;
+        let (mut node, mut at) = (&self.root, self.root.location);
         for step in path {
-            match step_into(node, step) {
-                Some(next) => node = next,
-                None => break,
-            }
+            let Some((next, next_at)) = step_into(node, step) else { break };
+            (node, at) = (next, next_at);
         }
-        node.location
+        at
     }
 
     fn place(&self, field: &str) -> Option<Place> {
@@ -90,11 +96,19 @@ impl Document {
     }
 }
 
-fn step_into<'n>(node: &'n Node, step: &Step) -> Option<&'n Node> {
+/// The value one step down and where it stands.
+fn step_into<'n>(node: &'n Node, step: &Step) -> Option<(&'n Node, Location)> {
     match (step, &node.kind) {
-        (Step::Key(key), _) => node.get(key),
-        (Step::Index(index), Kind::List(items)) => items.get(*index),
-        (Step::Index(_), _) => None,
+        (Step::Key(key), Kind::Mapping(entries)) => {
+            let entry = entries.iter().find(|entry| entry.key == *key)?;
+            let at = match &entry.value.kind {
+                Kind::Scalar { .. } => entry.value.location,
+                Kind::List(_) | Kind::Mapping(_) => entry.location,
+            };
+            Some((&entry.value, at))
+        }
+        (Step::Index(index), Kind::List(items)) => items.get(*index).map(|item| (item, item.location)),
+        _ => None,
     }
 }
 
@@ -127,14 +141,13 @@ pub(crate) fn visit(node: &Node, path: &mut Vec<Step>, seen: &mut impl FnMut(&[S
 /// (`E-MAN-001`), is not a plain YAML document (`E-MAN-002`), or a field is wrong (`E-MAN-003`).
 pub fn load(path: &Path) -> Result<Loaded, Rejected> {
     let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_path_buf() };
-    let source = Source::read(&file, &file).map_err(|diagnostic| {
-        let diagnostic = if diagnostic.hint.is_none() && !file.exists() {
-            diagnostic.hint("name a manifest or its directory; `mur init` writes a starter manifest")
-        } else {
-            diagnostic
-        };
-        Rejected::new(vec![diagnostic])
-    })?;
+    if !file.exists() {
+        let diagnostic = Diagnostic::of_path(Code::Unreadable, &file, "no such file");
+        return Err(diagnostic
+            .with_hint("name a manifest or its directory; `mur init` writes a starter manifest")
+            .into());
+    }
+    let source = Source::read(&file, &file)?;
     from_source(source, &file)
 }
 
@@ -143,36 +156,30 @@ pub fn load(path: &Path) -> Result<Loaded, Rejected> {
 /// # Errors
 /// As [`load`].
 pub fn parse(text: &[u8], path: &Path) -> Result<Loaded, Rejected> {
-    let source =
-        Source::from_bytes(path.to_path_buf(), text.to_vec()).map_err(|diagnostic| Rejected::new(vec![diagnostic]))?;
+    let source = Source::from_bytes(path.to_path_buf(), text.to_vec())?;
     from_source(source, path)
 }
 
 fn from_source(source: Source, file: &Path) -> Result<Loaded, Rejected> {
     let path = std::path::absolute(file).map_err(|error| {
         let message = format!("the path could not be made absolute: {error}");
-        Rejected::new(vec![Diagnostic::of_path(Code::Unreadable, file, message)])
+        Rejected::from(Diagnostic::of_path(Code::Unreadable, file, message))
     })?;
     let dir = path.parent().unwrap_or(&path).to_path_buf();
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let root = crate::yaml::parse(&source).map_err(Rejected::new)?;
-    let declared: CapsuleFile = decode(&source, &root, &dir, home.as_deref()).map_err(Rejected::new)?;
+    let root = crate::yaml::parse(&source)?;
+    let declared: CapsuleFile = decode(&source, &root, &dir, home.as_deref())?;
     let document = Document { source, root, dir: dir.clone() };
-    let (manifest, warnings) = resolve::capsule(&document, declared).map_err(Rejected::new)?;
+    let (manifest, warnings) = resolve::capsule(&document, declared)?;
     Ok(Loaded { manifest, path, dir, warnings, document })
 }
 
 /// The typed form of a tree, or every structural error in it.
-pub(crate) fn decode<T: Value>(
-    source: &Source,
-    root: &Node,
-    dir: &Path,
-    home: Option<&Path>,
-) -> Result<T, Vec<Diagnostic>> {
+pub(crate) fn decode<T: Value>(source: &Source, root: &Node, dir: &Path, home: Option<&Path>) -> Result<T, Rejected> {
     let mut cx = Context::new(source, dir, home);
     let value = T::decode(root, &mut cx);
     match value {
         Some(value) if cx.found.is_empty() => Ok(value),
-        _ => Err(cx.found),
+        _ => Err(Rejected::new(cx.found)),
     }
 }

@@ -203,6 +203,8 @@ fn section(page: &mut String, title: &str, path: &str, shape: &Shape) {
     }
     for field in fields {
         words(page, field);
+    }
+    for field in fields {
         let (inner, suffix) = field.shape.inner();
         let dot = if path.is_empty() { "" } else { "." };
         let path = format!("{path}{dot}{}{suffix}", field.key);

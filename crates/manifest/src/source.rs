@@ -6,9 +6,9 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Rejected};
 use crate::yaml::Location;
 
 /// Bytes that a manifest, a skill or a context document may have.
@@ -26,11 +26,13 @@ pub(crate) struct Source {
 struct Inner {
     path: PathBuf,
     text: String,
+    /// Where each line begins; found when the first line is shown.
+    lines: OnceLock<Vec<usize>>,
 }
 
 impl Source {
     pub(crate) fn new(path: PathBuf, text: String) -> Self {
-        Self { inner: Arc::new(Inner { path, text }) }
+        Self { inner: Arc::new(Inner { path, text, lines: OnceLock::new() }) }
     }
 
     /// The name to show, as the user or the manifest spelled it.
@@ -43,16 +45,17 @@ impl Source {
     }
 
     /// Reads `file` and checks what holds for every file that this crate reads as text.
-    pub(crate) fn read(file: &Path, shown_as: &Path) -> Result<Self, Diagnostic> {
+    pub(crate) fn read(file: &Path, shown_as: &Path) -> Result<Self, Rejected> {
         let bytes = read_bytes(file).map_err(|fault| {
-            Diagnostic::of_path(Code::Unreadable, shown_as, fault.message()).maybe_hint(fault.hint())
+            Rejected::from(Diagnostic::of_path(Code::Unreadable, shown_as, fault.message()).maybe_hint(fault.hint()))
         })?;
         Self::from_bytes(shown_as.to_path_buf(), bytes)
     }
 
     /// Checks that `bytes` are text without a byte-order mark or a NUL byte.
-    pub(crate) fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Result<Self, Diagnostic> {
-        let refuse = |message: &str, hint: &str| Err(Diagnostic::of_path(Code::Syntax, &path, message).hint(hint));
+    pub(crate) fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Result<Self, Rejected> {
+        let refuse =
+            |message: &str, hint: &str| Err(Diagnostic::of_path(Code::Syntax, &path, message).with_hint(hint).into());
         if bytes.len() as u64 > MAX_BYTES {
             return refuse("the file is larger than 1 MiB", "a manifest names files, it does not hold them");
         }
@@ -75,23 +78,30 @@ impl Source {
                 let at = location_at(&text, text.len());
                 let source = Self::new(path, text);
                 return Err(Diagnostic::at(Code::Syntax, &source, at, "a byte that is not UTF-8")
-                    .hint("save the file as UTF-8"));
+                    .with_hint("save the file as UTF-8")
+                    .into());
             }
         };
         if let Some(offset) = text.find('\0') {
             let at = location_at(&text, offset);
             let source = Self::new(path, text);
             return Err(Diagnostic::at(Code::Syntax, &source, at, "a NUL character")
-                .hint("the file is damaged or not a text file"));
+                .with_hint("the file is damaged or not a text file")
+                .into());
         }
         Ok(Self::new(path, text))
     }
 
+    /// A line by its number, without its end.
+    pub(crate) fn line(&self, number: u32) -> Option<&str> {
+        let starts = self.inner.lines.get_or_init(|| line_starts(self.text()));
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        self.text().get(*starts.get(index)?..)?.split(['\n', '\r']).next()
+    }
+
     /// The line that holds `at`, ready to be shown: no control characters, no credential.
     pub(crate) fn excerpt(&self, at: Location) -> Option<String> {
-        let index = usize::try_from(at.line).ok()?.checked_sub(1)?;
-        let line = self.text().split('\n').nth(index)?;
-        let line = line.strip_suffix('\r').unwrap_or(line);
+        let line = self.line(at.line)?;
         let mut shown: String = line
             .chars()
             .take(MAX_SHOWN)
@@ -108,19 +118,27 @@ impl Source {
     }
 }
 
+/// Where each line begins. As in YAML, a carriage return alone ends a line too.
+fn line_starts(text: &str) -> Vec<usize> {
+    let bytes = text.as_bytes();
+    let ends = |offset: usize, byte: u8| byte == b'\n' || (byte == b'\r' && bytes.get(offset + 1) != Some(&b'\n'));
+    let breaks = bytes.iter().enumerate().filter(|&(offset, &byte)| ends(offset, byte));
+    std::iter::once(0).chain(breaks.map(|(offset, _)| offset + 1)).collect()
+}
+
 /// Line and column of a byte offset of `text`.
-pub(crate) fn location_at(text: &str, offset: usize) -> Location {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+fn location_at(text: &str, offset: usize) -> Location {
+    let starts = line_starts(text.get(..offset).unwrap_or(text));
+    let begin = starts.last().copied().unwrap_or_default();
+    let column = text.get(begin..offset).unwrap_or_default().chars().count() + 1;
     Location {
-        line: u32::try_from(line).unwrap_or(u32::MAX),
+        line: u32::try_from(starts.len()).unwrap_or(u32::MAX),
         column: u32::try_from(column).unwrap_or(u32::MAX),
         length: 1,
     }
 }
 
-/// Puts stars over a literal that follows `api_key:`; a `${NAME}` stays, the width stays.
+/// Puts stars over what follows `api_key:` on a line, unless it is a `${NAME}`. The width stays.
 fn cover_key(line: &str) -> String {
     const KEY: &str = "api_key";
     let mut out = String::with_capacity(line.len());
@@ -128,17 +146,13 @@ fn cover_key(line: &str) -> String {
     while let Some((before, after)) = rest.split_once(KEY) {
         out.push_str(before);
         out.push_str(KEY);
-        let value_at = after.find(|c: char| !matches!(c, ' ' | ':' | '"' | '\'')).unwrap_or(after.len());
-        let (lead, value) = after.split_at_checked(value_at).unwrap_or((after, ""));
-        out.push_str(lead);
-        let end = value.find([',', '}']).unwrap_or(value.len());
-        if value.starts_with("${") {
-            rest = value;
-            continue;
+        let value = after.trim_start_matches([' ', ':', '"', '\'']);
+        if !value.starts_with("${") {
+            out.push_str(after.strip_suffix(value).unwrap_or_default());
+            out.extend(value.chars().map(|_| '*'));
+            return out;
         }
-        let (secret, tail) = value.split_at_checked(end).unwrap_or((value, ""));
-        out.extend(secret.chars().map(|_| '*'));
-        rest = tail;
+        rest = after;
     }
     out.push_str(rest);
     out
@@ -205,9 +219,9 @@ mod tests {
     fn a_literal_key_is_covered_and_a_reference_is_not() {
         for (line, shown) in [
             ("api_key: sk-1", "api_key: ****"),
-            ("gateway: { api_key: \"sk-1\", keyles: true }", "gateway: { api_key: \"*****, keyles: true }"),
+            ("{ api_key: \"s,1\", x: y }", "{ api_key: \"************"),
             ("api_key: ${KEY}", "api_key: ${KEY}"),
-            ("a: { api_key: ${K}, b: { api_key: x } }", "a: { api_key: ${K}, b: { api_key: ** } }"),
+            ("a: { api_key: ${K}, b: { api_key: x } }", "a: { api_key: ${K}, b: { api_key: *****"),
             ("api_key", "api_key"),
             ("model: sk-1", "model: sk-1"),
         ] {

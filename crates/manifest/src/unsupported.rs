@@ -3,9 +3,10 @@
 //! Nothing declared is silently ignored: a capsule that counts on a boundary must not run without it.
 //! So a launch asks here and refuses. A row goes away with the change that makes its key work.
 
-use crate::decode::{Step, show_path};
+use crate::decode::{Step, at, show_path};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::load::{Loaded, visit};
+use crate::model::{ArtifactBody, Program};
 use crate::yaml::{Kind, Node};
 
 /// When a declaration counts.
@@ -56,33 +57,29 @@ const ROWS: &[(&str, When, &str)] = &[
 #[must_use]
 pub fn unsupported(loaded: &Loaded) -> Vec<Diagnostic> {
     let mut found = Vec::new();
+    let mut name = |path: &[Step], what: &str, missing: &str| {
+        let message = format!("this version does not support `{what}`: {missing}");
+        let diagnostic = loaded.document.diagnostic(Code::Unsupported, path, message);
+        found.push(diagnostic.with_hint("remove it; nothing that a manifest declares is silently ignored"));
+    };
     visit(&loaded.document.root, &mut Vec::new(), &mut |path, node| {
         let pattern = pattern(path);
         for (_, _, missing) in ROWS.iter().filter(|(field, when, _)| *field == pattern && holds(when, node)) {
-            let message = format!("this version does not support `{}`: {missing}", declared(path, node));
-            let diagnostic = loaded.document.diagnostic(Code::Unsupported, path, message);
-            found.push(diagnostic.hint("remove it; nothing that a manifest declares is silently ignored"));
+            name(path, &declared(path, node), missing);
         }
     });
-    for (artifact, missing) in parts(loaded) {
-        let path = crate::decode::at!["artifacts", artifact];
-        let message = format!("this version does not support `{}`: {missing}", show_path(path));
-        found.push(loaded.document.diagnostic(Code::Unsupported, path, message));
+    for (index, artifact) in loaded.manifest.artifacts.iter().enumerate() {
+        let ArtifactBody::Tool(tool) = &artifact.body else { continue };
+        if matches!(tool.program, Program::Component { .. }) {
+            name(at!["artifacts", index, "source"], "implementation: wasm", "WASM components are not run");
+        }
+        if artifact.gateway.is_some() {
+            let path = at!["artifacts", index, "gateway"];
+            name(path, &show_path(path), "gateways for tools are not opened");
+        }
     }
     found.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
     found
-}
-
-/// What an artifact is made of, by its own file, and of which kinds the capsule has none yet.
-fn parts(loaded: &Loaded) -> impl Iterator<Item = (usize, &'static str)> {
-    use crate::model::{ArtifactBody, Program};
-    loaded.manifest.artifacts.iter().enumerate().filter_map(|(index, artifact)| match &artifact.body {
-        ArtifactBody::Tool(tool) if matches!(tool.program, Program::Component { .. }) => {
-            Some((index, "WASM components are not run"))
-        }
-        ArtifactBody::Tool(_) if artifact.gateway.is_some() => Some((index, "gateways for tools are not opened")),
-        _ => None,
-    })
 }
 
 /// The path of a field with `[]` for every index.

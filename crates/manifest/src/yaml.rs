@@ -7,7 +7,7 @@
 
 use serde_saphyr::granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span};
 
-use crate::diagnostic::{Code, Diagnostic, shown};
+use crate::diagnostic::{Code, Diagnostic, Rejected, shown};
 use crate::source::Source;
 
 /// Nodes that one file may hold.
@@ -102,7 +102,7 @@ impl Node {
 }
 
 /// The one document of `source`.
-pub(crate) fn parse(source: &Source) -> Result<Node, Vec<Diagnostic>> {
+pub(crate) fn parse(source: &Source) -> Result<Node, Rejected> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     options.flow_nesting_limit = MAX_DEPTH;
@@ -112,20 +112,19 @@ pub(crate) fn parse(source: &Source) -> Result<Node, Vec<Diagnostic>> {
     while let Some(event) = parser.next_event() {
         let taken = match event {
             Ok((event, span)) => builder.take(event, Location::of(&span)),
-            Err(error) => Err(syntax(source, &error)),
+            Err(error) => builder.stop(syntax(source, &error)),
         };
-        if let Err(diagnostic) = taken {
-            builder.found.push(diagnostic);
-            return Err(builder.found);
+        if taken.is_none() {
+            return Err(Rejected::new(builder.found));
         }
     }
     match builder.root {
-        _ if !builder.found.is_empty() => Err(builder.found),
+        _ if !builder.found.is_empty() => Err(Rejected::new(builder.found)),
         Some(Node { kind: Kind::Scalar { plain: Plain::Null, .. }, .. }) | None => {
-            Err(vec![Diagnostic::in_file(Code::Syntax, source, "the file is empty").hint(
+            Err(Rejected::from(Diagnostic::in_file(Code::Syntax, source, "the file is empty").with_hint(
                 "`mur init` writes a commented starter; the least that runs is `name`, `version`, \
                  `artifacts` and `inference`",
-            )])
+            )))
         }
         Some(node) => Ok(node),
     }
@@ -138,7 +137,16 @@ fn syntax(source: &Source, error: &ScanError) -> Diagnostic {
     match error.kind() {
         ErrorKind::RecursionLimitExceeded => too_deep(source, at),
         ErrorKind::UnknownAnchor => no_anchors(source, at),
-        kind => Diagnostic::at(Code::Syntax, source, at, format!("not valid YAML: {kind}")),
+        kind => {
+            let diagnostic = Diagnostic::at(Code::Syntax, source, at, format!("not valid YAML: {kind}"));
+            if source.line(at.line).is_some_and(|line| line.trim_start_matches(' ').starts_with('\t')) {
+                diagnostic.with_hint("YAML is indented with spaces, not with tabs")
+            } else if matches!(kind, ErrorKind::MappingValueNotAllowed) {
+                diagnostic.with_hint("quote a text that holds a colon and a space")
+            } else {
+                diagnostic
+            }
+        }
     }
 }
 
@@ -149,7 +157,7 @@ fn too_deep(source: &Source, at: Location) -> Diagnostic {
 
 fn no_anchors(source: &Source, at: Location) -> Diagnostic {
     Diagnostic::at(Code::Syntax, source, at, "anchors and aliases are not accepted")
-        .hint("write the value out where it is needed; quote a text that begins with `*` or `&`")
+        .with_hint("write the value out where it is needed; quote a text that begins with `*` or `&`")
 }
 
 /// A list or mapping whose end has not come yet.
@@ -167,7 +175,17 @@ struct Builder<'s> {
 }
 
 impl Builder<'_> {
-    fn take(&mut self, event: Event<'_>, at: Location) -> Result<(), Diagnostic> {
+    /// Notes what ends the reading.
+    fn stop<T>(&mut self, diagnostic: Diagnostic) -> Option<T> {
+        self.found.push(diagnostic);
+        None
+    }
+
+    fn refuse<T>(&mut self, at: Location, message: &str, hint: &str) -> Option<T> {
+        self.stop(Diagnostic::at(Code::Syntax, self.source, at, message).with_hint(hint))
+    }
+
+    fn take(&mut self, event: Event<'_>, at: Location) -> Option<()> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.admit(anchor, tag.is_some(), at)?;
@@ -187,92 +205,93 @@ impl Builder<'_> {
                 Some(Open::Mapping { location, entries, .. }) => {
                     self.add(Node { kind: Kind::Mapping(entries), location })
                 }
-                None => Ok(()),
+                None => Some(()),
             },
-            Event::DocumentStart(..) if self.root.is_some() => {
-                let message = "a second YAML document begins here";
-                Err(Diagnostic::at(Code::Syntax, self.source, at, message)
-                    .hint("a manifest is one document: remove the `---` and what follows it"))
-            }
-            Event::Alias(_) | Event::UnresolvedAlias(_) | Event::Anchor(..) => Err(no_anchors(self.source, at)),
-            _ => Ok(()),
+            Event::DocumentStart(..) if self.root.is_some() => self.refuse(
+                at,
+                "a second YAML document begins here",
+                "a manifest is one document: remove the `---` and what follows it",
+            ),
+            Event::Alias(_) | Event::UnresolvedAlias(_) | Event::Anchor(..) => self.stop(no_anchors(self.source, at)),
+            _ => Some(()),
         }
     }
 
     /// Counts a node and refuses the properties that none may carry.
-    fn admit(&mut self, anchor: usize, tagged: bool, at: Location) -> Result<(), Diagnostic> {
+    fn admit(&mut self, anchor: usize, tagged: bool, at: Location) -> Option<()> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             let message = format!("the file holds more than {MAX_NODES} values");
-            return Err(Diagnostic::at(Code::Syntax, self.source, at, message));
+            return self.stop(Diagnostic::at(Code::Syntax, self.source, at, message));
         }
         if anchor != 0 {
-            return Err(no_anchors(self.source, at));
+            return self.stop(no_anchors(self.source, at));
         }
         if tagged {
-            let message = "YAML tags are not accepted";
-            return Err(Diagnostic::at(Code::Syntax, self.source, at, message)
-                .hint("remove the `!tag`; quote a text that begins with `!`"));
+            let hint = "remove the `!tag`; quote a text that begins with `!`";
+            return self.refuse(at, "YAML tags are not accepted", hint);
         }
-        Ok(())
+        Some(())
     }
 
-    fn enter(&mut self, open: Open, at: Location) -> Result<(), Diagnostic> {
+    fn enter(&mut self, open: Open, at: Location) -> Option<()> {
         if let Some(Open::Mapping { key: None, .. }) = self.open.last() {
             let message = "a key must be a text, found a list or a mapping";
-            return Err(
-                Diagnostic::at(Code::Syntax, self.source, at, message).hint("quote a text that begins with `{` or `[`")
-            );
+            return self.refuse(at, message, "quote a text that begins with `{` or `[`");
         }
         if self.open.len() >= MAX_DEPTH {
-            return Err(too_deep(self.source, at));
+            return self.stop(too_deep(self.source, at));
         }
         self.open.push(open);
-        Ok(())
+        Some(())
     }
 
-    fn add(&mut self, node: Node) -> Result<(), Diagnostic> {
+    fn add(&mut self, node: Node) -> Option<()> {
         match self.open.last_mut() {
             None => self.root = Some(node),
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Mapping { entries, key, .. }) => match key.take() {
-                Some((name, location)) => {
-                    entries.push(Entry { key: name, location, value: node });
-                }
-                None => *key = Some(self.source.key(node, entries, &mut self.found)?),
+                Some((name, location)) => entries.push(Entry { key: name, location, value: node }),
+                None => match read_key(self.source, node, entries, &mut self.found) {
+                    Ok(read) => *key = Some(read),
+                    Err(diagnostic) => return self.stop(*diagnostic),
+                },
             },
         }
-        Ok(())
+        Some(())
     }
 }
 
-impl Source {
-    /// The text of a key; a repeated one is noted and parsing goes on, so that all are found.
-    fn key(&self, node: Node, before: &[Entry], found: &mut Vec<Diagnostic>) -> Result<(String, Location), Diagnostic> {
-        let location = node.location;
-        let described = node.describe();
-        let Kind::Scalar { text, plain } = node.kind else {
-            let message = format!("a key must be a text, found {described}");
-            return Err(Diagnostic::at(Code::Syntax, self, location, message));
-        };
-        if plain == Plain::Text && text == "<<" {
-            let message = "merge keys (`<<`) are not accepted";
-            return Err(
-                Diagnostic::at(Code::Syntax, self, location, message).hint("write the keys out where they are needed")
-            );
+/// The text of a key; a repeated one is noted and reading goes on, so that all are found.
+fn read_key(
+    source: &Source,
+    node: Node,
+    before: &[Entry],
+    found: &mut Vec<Diagnostic>,
+) -> Result<(String, Location), Box<Diagnostic>> {
+    let location = node.location;
+    let described = node.describe();
+    let refuse = |message: String, hint: &str| {
+        Err(Box::new(Diagnostic::at(Code::Syntax, source, location, message).with_hint(hint)))
+    };
+    let (text, plain) = match node.kind {
+        Kind::Scalar { text, plain } => (text, plain),
+        Kind::List(_) | Kind::Mapping(_) => {
+            return refuse(format!("a key must be a text, found {described}"), "write the key as one word");
         }
-        if plain != Plain::Text {
-            let message = format!("a key must be a text, found {described}");
-            return Err(Diagnostic::at(Code::Syntax, self, location, message).hint("write the key in quotes"));
-        }
-        if let Some(first) = before.iter().find(|entry| entry.key == text) {
-            let message = format!("the key `{}` stands twice, first on line {}", shown(&text), first.location.line);
-            found.push(
-                Diagnostic::at(Code::Syntax, self, location, message).hint("keep one of the two; nothing is merged"),
-            );
-        }
-        Ok((text, location))
+    };
+    if plain != Plain::Text {
+        return refuse(format!("a key must be a text, found {described}"), "write the key in quotes");
     }
+    if text == "<<" {
+        return refuse("merge keys (`<<`) are not accepted".to_owned(), "write the keys out where they are needed");
+    }
+    if let Some(first) = before.iter().find(|entry| entry.key == text) {
+        let message = format!("the key `{}` stands twice, first on line {}", shown(&text), first.location.line);
+        let diagnostic = Diagnostic::at(Code::Syntax, source, location, message);
+        found.push(diagnostic.with_hint("keep one of the two; nothing is merged"));
+    }
+    Ok((text, location))
 }
 
 /// What an unquoted scalar stands for by the YAML 1.2 core schema; `yes`, `on` and `1_000` are texts.

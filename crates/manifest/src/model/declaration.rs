@@ -154,7 +154,7 @@ mapping! {
         pub(crate) state_effect: StateEffect = StateEffect::Mutate;
         /// When a hook is called.
         pub(crate) events: Vec<HookEvent>;
-        /// Whether the session waits for a hook.
+        /// Whether the session waits for a hook. Absent: it does.
         pub(crate) execution_mode: Option<ExecutionMode>;
     }
 }

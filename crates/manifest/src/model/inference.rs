@@ -56,6 +56,7 @@ impl Inference {
 
 /// Who runs the loop.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a session has one of these")]
 pub enum Engine {
     /// The runtime, over HTTP.
     Http {

@@ -1,7 +1,7 @@
 //! Artifacts: names, sources, and which keys go with which kind.
 
 use super::{Check, package, skill};
-use crate::decode::{Step, at};
+use crate::decode::at;
 use crate::diagnostic::{Code, Diagnostic, shown};
 use crate::model::declaration::{ArtifactEntry, CapsuleFile};
 use crate::model::{Artifact, ArtifactBody, ArtifactRuntime, BuiltinDriver, BuiltinTool, FilePath};
@@ -115,7 +115,10 @@ fn driver(check: &mut Check<'_>, index: usize, entry: &ArtifactEntry) -> Option<
         let diagnostic: Diagnostic = check.document.diagnostic(Code::Field, path, message);
         let words = BuiltinDriver::ALL.iter().map(|driver| driver.as_str());
         check.found.push(
-            diagnostic.accepted(words).suggest(name).hint("a driver artifact is named after the driver that it is"),
+            diagnostic
+                .accepted(words)
+                .suggest(name)
+                .with_hint("a driver artifact is named after the driver that it is"),
         );
     }
     driver
@@ -141,8 +144,9 @@ pub(super) fn source<'e>(check: &mut Check<'_>, index: usize, entry: &'e Artifac
 
 /// Notes that a source does not lead to what it should.
 pub(super) fn bad_source(check: &mut Check<'_>, index: usize, source: &FilePath, message: &str) {
-    let path: &[Step] = at!["artifacts", index, "source"];
-    let diagnostic =
-        check.document.diagnostic(Code::Unreadable, path, format!("`{}`: {message}", shown(&source.declared)));
-    check.found.push(diagnostic.hint("the path is relative to the directory of this manifest"));
+    check.refuse(
+        at!["artifacts", index, "source"],
+        format!("`{}`: {message}", shown(&source.declared)),
+        "the path is relative to the directory of this manifest",
+    );
 }

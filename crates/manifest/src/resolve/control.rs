@@ -3,7 +3,7 @@
 use super::Check;
 use crate::decode::at;
 use crate::model::declaration::CapsuleFile;
-use crate::model::{ApiKey, ControlSetting, SecretName, TransportKind};
+use crate::model::{ApiKey, ArtifactRuntime, ControlSetting, SecretName, TransportKind};
 
 pub(super) fn check(check: &mut Check<'_>, declared: &CapsuleFile) {
     let control = &declared.control;
@@ -60,7 +60,7 @@ fn secret_is_used(check: &mut Check<'_>, declared: &CapsuleFile, index: usize, s
             continue;
         }
         used = true;
-        if Some(&entry.name) == primary {
+        if Some(&entry.name) == primary && entry.runtime == ArtifactRuntime::Driver {
             check.refuse(
                 path,
                 format!("`{secret}` keys the gateway of the primary driver `{}`", entry.name),

@@ -227,7 +227,7 @@ fn entry<'d>(
             diagnostic
                 .accepted(drivers().map(|entry| entry.name.as_str()))
                 .suggest(artifact.as_str())
-                .hint("declare the driver in `artifacts`"),
+                .with_hint("declare the driver in `artifacts`"),
         );
     }
     found
@@ -240,7 +240,7 @@ fn model_limits(check: &mut Check<'_>, path: &[Step], entry: &ArtifactEntry, mod
         let known = entry.models.keys().map(String::as_str).chain(limits::ids());
         let suggestion = nearest(model.as_str(), known);
         let message = format!("the limits of the model `{}` are not known", shown(model.as_str()));
-        let mut diagnostic = check.document.diagnostic(Code::Field, path, message).hint(format!(
+        let mut diagnostic = check.document.diagnostic(Code::Field, path, message).with_hint(format!(
             "add to `models` of the artifact `{}`: {model}: {{context_window: …, max_output_tokens: …}}",
             entry.name
         ));
@@ -312,6 +312,12 @@ fn config(
 /// A gateway of a driver is accepted only where a choice uses it.
 fn unused_gateways(check: &mut Check<'_>, declared: &CapsuleFile) {
     let inference = &declared.inference;
+    let named = |name: &ArtifactName| {
+        declared.artifacts.iter().any(|entry| entry.runtime == ArtifactRuntime::Driver && entry.name == *name)
+    };
+    // A name that leads nowhere is reported itself; what it was meant to use is not known.
+    let all_named = inference.driver.as_ref().is_some_and(|driver| named(&driver.artifact))
+        && inference.alternates.iter().all(|alternate| named(&alternate.driver.artifact));
     for (index, entry) in declared.artifacts.iter().enumerate() {
         if entry.runtime != ArtifactRuntime::Driver || entry.gateway.is_none() {
             continue;
@@ -323,7 +329,7 @@ fn unused_gateways(check: &mut Check<'_>, declared: &CapsuleFile) {
         }
         let used = inference.driver.iter().any(|driver| driver.artifact == entry.name)
             || inference.alternates.iter().any(|alternate| alternate.driver.artifact == entry.name);
-        if !used {
+        if all_named && !used {
             check.refuse(
                 path,
                 format!("no driver choice uses the gateway of `{}`", entry.name),

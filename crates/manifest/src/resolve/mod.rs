@@ -1,6 +1,6 @@
 //! From what a capsule's file says to what it means: references followed, rules between fields kept.
 //!
-//! Every rule is tried and every finding kept, in the order of the file. A value that cannot be
+//! Every rule is tried and every finding kept; they come out in the order of the file. A value that cannot be
 //! resolved is `None` for the rest, and only a manifest without findings leaves this module.
 
 mod artifacts;
@@ -10,12 +10,14 @@ mod inference;
 mod package;
 mod skill;
 
+use std::path::{Path, PathBuf};
+
 use crate::decode::{Step, at};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Rejected, shown};
 use crate::load::Document;
 use crate::model::declaration::CapsuleFile;
 use crate::model::{ContextDocument, FilePath, GatewayDeclaration, Lifecycle, Manifest};
-use crate::source::Source;
+use crate::source::{Source, read_bytes};
 
 /// The findings about one document.
 struct Check<'a> {
@@ -28,11 +30,11 @@ impl Check<'_> {
     /// Notes an error about the value at `path`.
     fn refuse(&mut self, path: &[Step], message: impl Into<String>, hint: &str) {
         let diagnostic = self.document.diagnostic(Code::Field, path, message);
-        self.found.push(if hint.is_empty() { diagnostic } else { diagnostic.hint(hint) });
+        self.found.push(if hint.is_empty() { diagnostic } else { diagnostic.with_hint(hint) });
     }
 
     fn warn(&mut self, code: Code, path: &[Step], message: impl Into<String>, hint: &str) {
-        self.warnings.push(self.document.diagnostic(code, path, message).hint(hint));
+        self.warnings.push(self.document.diagnostic(code, path, message).with_hint(hint));
     }
 
     /// Notes each value that stands twice in a list.
@@ -41,8 +43,8 @@ impl Check<'_> {
             if values.iter().take(index).any(|before| before == value) {
                 let mut path = list.to_vec();
                 path.push(index.into());
-                let shown = crate::diagnostic::shown(&value.to_string());
-                self.refuse(&path, format!("`{shown}` stands twice in this list"), "keep one of the two");
+                let message = format!("`{}` stands twice in this list", shown(&value.to_string()));
+                self.refuse(&path, message, "keep one of the two");
             }
         }
     }
@@ -84,14 +86,26 @@ impl Check<'_> {
         }
     }
 
+    /// How errors call a file that the manifest names: as seen from where the manifest was named.
+    fn shown_path(&self, file: &FilePath) -> PathBuf {
+        let dir = self.document.source.path().parent().unwrap_or(Path::new(""));
+        dir.join(file.declared.strip_prefix("./").unwrap_or(&file.declared))
+    }
+
     /// The text of a file that the manifest names.
     fn text(&mut self, path: &[Step], file: &FilePath) -> Option<String> {
-        match Source::read(&file.absolute, file.declared.as_ref()) {
-            Ok(source) => Some(source.text().to_owned()),
+        let bytes = match read_bytes(&file.absolute) {
+            Ok(bytes) => bytes,
             Err(fault) => {
-                let shown = crate::diagnostic::shown(&file.declared);
-                let hint = "the path is relative to the directory of this manifest";
-                self.refuse(path, format!("`{shown}`: {}", fault.message), hint);
+                let message = format!("`{}`: {}", shown(&file.declared), fault.message());
+                self.refuse(path, message, "the path is relative to the directory of this manifest");
+                return None;
+            }
+        };
+        match Source::from_bytes(self.shown_path(file), bytes) {
+            Ok(source) => Some(source.text().to_owned()),
+            Err(rejected) => {
+                self.found.extend(rejected.into_diagnostics());
                 None
             }
         }
@@ -99,10 +113,7 @@ impl Check<'_> {
 }
 
 /// The manifest that `declared` means and the warnings about it, or every error in it.
-pub(crate) fn capsule(
-    document: &Document,
-    declared: CapsuleFile,
-) -> Result<(Manifest, Vec<Diagnostic>), Vec<Diagnostic>> {
+pub(crate) fn capsule(document: &Document, declared: CapsuleFile) -> Result<(Manifest, Vec<Diagnostic>), Rejected> {
     let mut check = Check { document, found: Vec::new(), warnings: Vec::new() };
     let artifacts = artifacts::resolve(&mut check, &declared);
     let inference = inference::resolve(&mut check, &declared);
@@ -131,7 +142,11 @@ pub(crate) fn capsule(
             };
             Ok((manifest, check.warnings))
         }
-        _ => Err(check.found),
+        _ => {
+            let own = document.source.path();
+            check.found.sort_by_key(|found| (found.file != own, found.line, found.column));
+            Err(Rejected::new(check.found))
+        }
     }
 }
 

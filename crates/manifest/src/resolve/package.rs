@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Check;
 use super::artifacts::{bad_source, source};
 use crate::decode::{Step, at};
+use crate::diagnostic::{Rejected, shown};
 use crate::load::{Document, FILE_NAME, decode};
 use crate::model::declaration::{ArtifactEntry, PackageFile};
 use crate::model::{
@@ -24,11 +25,15 @@ pub(super) fn read(check: &mut Check<'_>, index: usize, entry: &ArtifactEntry) -
         bad_source(check, index, declared, message);
         return None;
     }
-    let shown = Path::new(&declared.declared).join(FILE_NAME);
-    let (document, file) = match open(&dir.join(FILE_NAME), &shown, dir) {
+    if !dir.join(FILE_NAME).exists() {
+        bad_source(check, index, declared, "holds no `murmur.yaml`");
+        return None;
+    }
+    let shown_as = check.shown_path(declared).join(FILE_NAME);
+    let (document, file) = match open(&dir.join(FILE_NAME), &shown_as, dir) {
         Ok(opened) => opened,
-        Err(found) => {
-            check.found.extend(found);
+        Err(rejected) => {
+            check.found.extend(rejected.into_diagnostics());
             return None;
         }
     };
@@ -52,10 +57,8 @@ pub(super) fn read(check: &mut Check<'_>, index: usize, entry: &ArtifactEntry) -
 
 type Opened = (Document, PackageFile);
 
-fn open(path: &Path, shown: &Path, dir: &Path) -> Result<Opened, Vec<crate::Diagnostic>> {
-    let source = Source::read(path, shown).map_err(|diagnostic| {
-        vec![diagnostic.hint("a tool, hook or mod describes itself in a `murmur.yaml` of its own")]
-    })?;
+fn open(path: &Path, shown_as: &Path, dir: &Path) -> Result<Opened, Rejected> {
+    let source = Source::read(path, shown_as)?;
     let root = yaml::parse(&source)?;
     // A publisher's paths know no home of the operator.
     let file = decode(&source, &root, dir, None)?;
@@ -227,8 +230,7 @@ fn program(own: &mut Check<'_>, file: &PackageFile, dir: &Path) -> Option<Progra
 /// A path in the artifact's directory; a publisher's file names nothing outside it.
 fn inside(own: &mut Check<'_>, path: &[Step], declared: &str, dir: &Path) -> Option<PathBuf> {
     if declared.starts_with(['/', '~']) || declared.split('/').any(|part| part == "..") {
-        let shown = crate::diagnostic::shown(declared);
-        own.refuse(path, format!("`{shown}` leads out of the artifact's directory"), "");
+        own.refuse(path, format!("`{}` leads out of the artifact's directory", shown(declared)), "");
         return None;
     }
     Some(dir.join(declared.strip_prefix("./").unwrap_or(declared)))
@@ -237,8 +239,11 @@ fn inside(own: &mut Check<'_>, path: &[Step], declared: &str, dir: &Path) -> Opt
 fn is_file(own: &mut Check<'_>, path: &[Step], declared: &str, file: &Path) -> bool {
     let holds = file.is_file();
     if !holds {
-        let shown = crate::diagnostic::shown(declared);
-        own.refuse(path, format!("`{shown}`: no such file"), "the path is relative to the artifact's directory");
+        own.refuse(
+            path,
+            format!("`{}`: no such file", shown(declared)),
+            "the path is relative to the artifact's directory",
+        );
     }
     holds
 }
@@ -247,8 +252,7 @@ fn is_executable(own: &mut Check<'_>, path: &[Step], declared: &str, file: &Path
     use std::os::unix::fs::PermissionsExt as _;
     let holds = file.metadata().is_ok_and(|of| of.permissions().mode() & 0o111 != 0);
     if !holds {
-        let shown = crate::diagnostic::shown(declared);
-        own.refuse(path, format!("`{shown}` is not executable"), "make it so with `chmod +x`");
+        own.refuse(path, format!("`{}` is not executable", shown(declared)), "make it so with `chmod +x`");
     }
     holds
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Check;
 use super::artifacts::{bad_source, source};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::Rejected;
 use crate::model::SkillPackage;
 use crate::model::declaration::ArtifactEntry;
 use crate::publisher::fold_description;
@@ -14,16 +14,16 @@ use crate::yaml::{self, Kind};
 /// The skill at `index`: its text and what its front matter says.
 pub(super) fn read(check: &mut Check<'_>, index: usize, entry: &ArtifactEntry) -> Option<SkillPackage> {
     let declared = source(check, index, entry)?;
-    let Some((file, shown)) = find(&declared.absolute, Path::new(&declared.declared)) else {
+    let Some((file, shown)) = find(&declared.absolute, &check.shown_path(declared)) else {
         let message = if declared.absolute.is_dir() { "holds no `skill.md`" } else { "no such file or directory" };
         bad_source(check, index, declared, message);
         return None;
     };
-    let read = Source::read(&file, &shown).map_err(|diagnostic| vec![diagnostic]);
+    let read = Source::read(&file, &shown);
     match read.and_then(|source| Ok((description(&source)?, source))) {
         Ok((description, source)) => Some(SkillPackage { description, file, text: source.text().to_owned() }),
-        Err(found) => {
-            check.found.extend(found);
+        Err(rejected) => {
+            check.found.extend(rejected.into_diagnostics());
             None
         }
     }
@@ -48,7 +48,7 @@ fn find(path: &Path, shown: &Path) -> Option<(PathBuf, PathBuf)> {
 /// The description in the front matter, folded; empty when there is none.
 ///
 /// Other keys of the front matter belong to other programs that read the same file, so they are let be.
-fn description(source: &Source) -> Result<String, Vec<Diagnostic>> {
+fn description(source: &Source) -> Result<String, Rejected> {
     let Some(front) = front_matter(source.text()) else { return Ok(String::new()) };
     let root = yaml::parse(&Source::new(source.path().to_path_buf(), front))?;
     Ok(match root.get("description").map(|node| &node.kind) {
