@@ -42,10 +42,10 @@ impl Progress {
     }
 
     fn end_line(&mut self) {
-        if std::mem::take(&mut self.open_line) {
-            if let Some(live) = &mut self.live {
-                let _ = writeln!(live);
-            }
+        if std::mem::take(&mut self.open_line)
+            && let Some(live) = &mut self.live
+        {
+            let _ = writeln!(live);
         }
     }
 
@@ -98,7 +98,7 @@ impl Observer for Progress {
             Frame::Text(piece) => self.text(piece),
             Frame::ToolRunning { tool_name, summary, .. } => {
                 let bold = Style::new().bold();
-                self.note(format_args!("{bold}{}{bold:#} {}", printable(tool_name), summary));
+                self.note(format_args!("{bold}{}{bold:#} {}", printable(tool_name), printable(summary)));
             }
             Frame::Artifact(artifact) => self.artifact(artifact),
             Frame::Retrying { error, delay, attempt } => {

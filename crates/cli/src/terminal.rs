@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text with every control character escaped but tab, newline and carriage return; also those that
-/// change the direction of writing, which can make a line read as another.
+/// The text with every control character escaped but tab, newline and carriage return; also what changes
+/// the direction of writing, takes no room or breaks a line, which can make a text read as another.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
@@ -36,8 +36,11 @@ pub(crate) fn cut(line: &str, most: usize) -> String {
 }
 
 fn is_harmful(char: char) -> bool {
-    let directs = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    directs || char.is_control() && !matches!(char, '\t' | '\n' | '\r')
+    let directs = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    // What takes no room can hide a word; joiners stay, since scripts and emoji are written with them.
+    let hides = matches!(char, '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    let breaks = matches!(char, '\u{2028}' | '\u{2029}');
+    directs || hides || breaks || char.is_control() && !matches!(char, '\t' | '\n' | '\r')
 }
 
 #[cfg(test)]
@@ -46,8 +49,11 @@ mod tests {
 
     #[test]
     fn control_and_direction_characters_are_shown() {
-        assert_eq!(printable("a\x1b[2Jb\u{9b}c\u{202e}d\r\n\t"), "a\\u{1b}[2Jb\\u{9b}c\\u{202e}d\r\n\t");
-        assert!(matches!(printable("plain ü\n"), std::borrow::Cow::Borrowed(_)));
+        assert_eq!(
+            printable("a\x1b[2Jb\u{9b}c\u{202e}d\u{200b}\u{2028}\r\n\t"),
+            "a\\u{1b}[2Jb\\u{9b}c\\u{202e}d\\u{200b}\\u{2028}\r\n\t"
+        );
+        assert!(matches!(printable("plain ü 👩‍🔬\n"), std::borrow::Cow::Borrowed(_)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a start costs: the helper against a plain spawn of the same program, both waited for.
 
+#![expect(clippy::disallowed_methods, reason = "this is the bench of `spawn` itself")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot start has nothing to measure")]
 
 use std::process::Command;

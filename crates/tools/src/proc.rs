@@ -127,6 +127,7 @@ pub(crate) struct Finished {
 ///
 /// # Errors
 /// When it could not be started: nothing ran then.
+#[expect(clippy::disallowed_methods, reason = "this is the one caller of `sandbox::spawn`: it holds a `Cleared`")]
 pub(crate) async fn run(
     shared: &Processes,
     cleared: Cleared,

@@ -161,7 +161,7 @@ fn need(value: Option<String>, name: &str) -> Result<String, LineFault> {
     value.ok_or_else(|| LineFault::Form(format!("`{name}` is missing")))
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the reader of records, for which the call exists")]
+#[expect(clippy::disallowed_methods, reason = "this is the reader of records, for which the call exists")]
 fn restore_text(text: String, fence: Option<&str>) -> ModelText {
     let fence = fence.filter(|_| text.starts_with(OPENER) || text.starts_with(CLOSER));
     ModelText::restore(text, fence)

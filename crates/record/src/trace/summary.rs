@@ -114,10 +114,10 @@ impl TraceSummary {
         match line.event_type.as_str() {
             "task_start" => self.tasks += 1,
             "inference" => {
-                self.turns += 1;
-                self.tool_calls += line.u64("tool_calls").unwrap_or(0);
-                self.input_tokens += line.u64("input_tokens").unwrap_or(0);
-                self.output_tokens += line.u64("output_tokens").unwrap_or(0);
+                self.turns = self.turns.saturating_add(1);
+                self.tool_calls = self.tool_calls.saturating_add(line.u64("tool_calls").unwrap_or(0));
+                self.input_tokens = self.input_tokens.saturating_add(line.u64("input_tokens").unwrap_or(0));
+                self.output_tokens = self.output_tokens.saturating_add(line.u64("output_tokens").unwrap_or(0));
             }
             _ => {}
         }

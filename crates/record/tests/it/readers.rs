@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use record::{
-    ConversationReader, ConversationWriter, Ending, Error, LineFault, Step, StepKind, TraceReader, TraceSummary,
+    ConversationReader, ConversationWriter, Ending, Error, Inference, LineFault, Step, StepKind, TraceReader,
+    TraceSummary,
 };
 use secrets::Redactor;
 use vocab::{ContextId, Message, TaskId};
@@ -98,6 +99,21 @@ fn a_summary_is_the_same_from_totals_and_from_lines_but_for_the_end() {
     let ended = Some(Ending { status: "ok".into(), error: None });
     let expected = TraceSummary { ended, duration_ms: 25, ..expected };
     assert_eq!(TraceSummary::read(&scene.path()).unwrap(), Some(expected));
+}
+
+#[test]
+fn counts_in_a_file_that_are_too_large_to_add_up_stop_at_the_largest_number() {
+    let scene = Scene::new();
+    let mut writer = scene.writer();
+    writer.append(None, start()).unwrap();
+    let task = TaskId::new();
+    for turn in 0..2 {
+        let huge = Inference { input_tokens: u64::MAX, output_tokens: u64::MAX, ..inference(&task, turn) };
+        writer.append(None, huge).unwrap();
+    }
+    drop(writer);
+    let summary = TraceSummary::read(&scene.path()).unwrap().unwrap();
+    assert_eq!((summary.turns, summary.input_tokens, summary.output_tokens), (2, u64::MAX, u64::MAX));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //!
 //! It answers in one line on stdout and ends, or stays until it is killed. It is no part of the product.
 
+#![expect(clippy::disallowed_methods, reason = "it stands in for a runtime that calls `spawn`")]
+
 use std::io::Write;
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 //! around each wait only turns a hang into a failure.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the helpers of tests fail as tests do")]
+#![expect(clippy::disallowed_methods, reason = "these are the tests of `spawn` itself")]
 
 mod limits;
 mod runtime;
