@@ -104,7 +104,7 @@ mapping! {
     pub(crate) struct DriverDeclaration {
         /// The name of an artifact with `runtime: driver`.
         pub(crate) artifact: ArtifactName;
-        /// The driver's own options; `script` names the transcript of the scripted driver.
+        /// For the scripted driver `script`, its transcript; for the others further keys of each request, such as `temperature`.
         pub(crate) config: Map<String, Json>;
     }
 }

@@ -265,24 +265,23 @@ fn budget(check: &mut Check<'_>, path: &[Step], max_tokens: u32, name: &ChoiceNa
     }
 }
 
-/// The options of a driver; for the scripted one, its transcript.
+/// The options of a driver: for the scripted one its transcript, for the others keys of the request,
+/// which are the provider's to judge.
 fn config(
     check: &mut Check<'_>,
     driver: BuiltinDriver,
     config: &serde_json::Map<String, Json>,
 ) -> Option<Option<FilePath>> {
-    let known: &[&str] = match driver {
-        BuiltinDriver::Scripted => &["script"],
-        BuiltinDriver::Anthropic | BuiltinDriver::Openai => &[],
-    };
+    let scripted = driver == BuiltinDriver::Scripted;
     let before = check.found.len();
-    for key in config.keys().filter(|key| !known.contains(&key.as_str())) {
+    for key in config.keys().filter(|key| (key.as_str() == "script") != scripted) {
         let path = at!["inference", "driver", "config", key.clone()];
         let message = format!("the driver `{driver}` has no option `{}`", shown(key));
         let diagnostic = check.document.diagnostic(Code::Field, path, message);
-        check.found.push(diagnostic.accepted(known.iter().copied()).suggest(key));
+        let known = scripted.then_some("script");
+        check.found.push(diagnostic.accepted(known).suggest(key));
     }
-    if driver != BuiltinDriver::Scripted {
+    if !scripted {
         return (check.found.len() == before).then_some(None);
     }
     let path = at!["inference", "driver", "config", "script"];

@@ -266,3 +266,16 @@ fn every_commented_line_of_the_scaffold_works() {
     assert_eq!(loaded.manifest.capabilities.shell.allow.len(), 2);
     assert_eq!(manifest::unsupported(&loaded), []);
 }
+
+#[test]
+fn further_keys_of_the_request_pass_to_the_provider_as_they_stand() {
+    let capsule = Capsule::full();
+    capsule.edit(
+        "murmur.yaml",
+        "config: {}",
+        "config: { temperature: 0.5, thinking: { type: enabled, budget_tokens: 2048 } }",
+    );
+    let config = capsule.load().unwrap().manifest.inference.primary().unwrap().config.clone();
+    let expected = serde_json::json!({"temperature": 0.5, "thinking": {"type": "enabled", "budget_tokens": 2048}});
+    assert_eq!(serde_json::Value::Object(config), expected);
+}
