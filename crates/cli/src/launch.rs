@@ -137,18 +137,21 @@ impl Launch {
 /// The task's text: the argument itself, or what the file that it names holds.
 pub(crate) fn task(argument: Option<&str>) -> Result<String, Failure> {
     let bad = |message: String| Failure::unusable(message).code("E-RUN-001");
+    let unread = |place: &str, why: &str| {
+        bad(format!("cannot read the task from {place}: {why}"))
+            .hint(format!("a task is UTF-8 text of at most {} MiB", TASK_MAX >> 20))
+    };
     let argument = argument.ok_or_else(|| {
         bad("there is no task".to_owned())
             .hint("give one with `--task \"…\"`, `--task FILE`, or `--task -` for standard input")
     })?;
     let text = if argument == "-" {
-        read_text(std::io::stdin().lock())
-            .map_err(|why| bad(format!("cannot read the task from standard input: {why}")))?
+        read_text(std::io::stdin().lock()).map_err(|why| unread("standard input", &why))?
     } else if Path::new(argument).is_file() {
         std::fs::File::open(argument)
             .map_err(|error| error.to_string())
             .and_then(read_text)
-            .map_err(|why| bad(format!("cannot read the task from `{argument}`: {why}")))?
+            .map_err(|why| unread(&format!("`{argument}`"), &why))?
     } else if names_a_file(argument) {
         return Err(bad(format!("there is no file `{argument}`")).hint("a task that is text has more than one word"));
     } else {
@@ -323,9 +326,9 @@ fn made_workdir(
             }
         }
     }
-    let real = workdir.canonicalize().map_err(|error| {
-        unusable_workdir(format!("the workdir `{}` cannot be used: {error}", workdir.display()))
-    })?;
+    let real = workdir
+        .canonicalize()
+        .map_err(|error| unusable_workdir(format!("the workdir `{}` cannot be used: {error}", workdir.display())))?;
     apart(&real, home)?;
     Ok(real)
 }
@@ -336,7 +339,11 @@ fn apart(workdir: &Path, home: &Home) -> Result<(), Failure> {
     let (inner, outer, hint) = if workdir.starts_with(&home) {
         ("the workdir", "the runtime's own home", "choose another `--workdir`")
     } else if home.starts_with(workdir) {
-        ("the runtime's own home", "the workdir", "choose a smaller `--workdir`, or set `MURMUR_HOME` to a place outside")
+        (
+            "the runtime's own home",
+            "the workdir",
+            "choose a smaller `--workdir`, or set `MURMUR_HOME` to a place outside",
+        )
     } else {
         return Ok(());
     };
@@ -370,7 +377,9 @@ fn scratch(manifest: &Manifest) -> Result<Option<TempDir>, Failure> {
         return Ok(None);
     }
     let bad = |error: std::io::Error| {
-        Failure::unusable(format!("cannot make a directory for temporary files: {error}")).code("E-RUN-003")
+        Failure::unusable(format!("cannot make a directory for temporary files: {error}"))
+            .code("E-RUN-003")
+            .hint("set `TMPDIR` to a directory that you can write")
     };
     let dir = tempfile::Builder::new().prefix("mur-").tempdir().map_err(bad)?;
     for name in ["home", "tmp"] {
@@ -396,7 +405,13 @@ fn tools(
     scratch: Option<&TempDir>,
     redactor: &Redactor,
 ) -> Result<Equipment, Failure> {
-    let bad = |error: tools::ToolError| Failure::unusable(error.to_string()).code("E-RUN-003");
+    let bad = |error: tools::ToolError| {
+        let hint = match error {
+            tools::ToolError::Schema { .. } => "correct `input_schema` in the tool's own `murmur.yaml`",
+            _ => "check that the workdir can be opened",
+        };
+        Failure::unusable(error.to_string()).code("E-RUN-003").hint(hint)
+    };
     let capabilities = &loaded.manifest.capabilities;
     let filesystem = &capabilities.filesystem;
     let root = filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));

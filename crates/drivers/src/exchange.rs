@@ -93,7 +93,7 @@ impl<P: Protocol> HttpDriver<P> {
             setup: Setup::new(&url, &config.user_agent, config.extra_roots)?,
             url,
             headers,
-            who: Who { driver: P::NAME, host, key: config.api_key },
+            who: Who::new(P::NAME, host, config.api_key.as_ref()),
             retry: config.retry,
             idle_timeout: config.idle_timeout,
             client: OnceLock::new(),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
-use secrets::Secret;
+use secrets::{Redactor, Secret};
 use serde_json::Value;
 use vocab::{DriverError, DriverErrorKind as Kind};
 
@@ -76,20 +76,26 @@ impl Fault {
     }
 }
 
-/// Who failed: what every message names, and the key that none may.
-#[derive(Debug, Clone)]
+/// Who failed: what every message names, and the key that none may, in whatever form a provider repeats it.
+#[derive(Clone)]
 pub(crate) struct Who {
-    pub(crate) driver: &'static str,
-    pub(crate) host: String,
-    pub(crate) key: Option<Secret>,
+    driver: &'static str,
+    host: String,
+    redactor: Redactor,
 }
 
 impl Who {
+    pub(crate) fn new(driver: &'static str, host: String, key: Option<&Secret>) -> Self {
+        let redactor = Redactor::new();
+        if let Some(key) = key {
+            redactor.learn(key);
+        }
+        Self { driver, host, redactor }
+    }
+
     pub(crate) fn error(&self, fault: Fault) -> DriverError {
-        let detail = match &self.key {
-            Some(key) if !key.expose().is_empty() => fault.detail.replace(key.expose(), "[api key]"),
-            _ => fault.detail,
-        };
+        // Before it is cut: a piece of the key could not be recognised any more.
+        let detail = self.redactor.redact_owned(fault.detail).into_string();
         DriverError {
             kind: fault.kind,
             status: fault.status,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use record::{Error as RecordError, InferenceError};
-use secrets::StreamRedactor;
+use secrets::{Redactor, StreamRedactor};
 use vocab::{Delta, DeltaSink, DriverError};
 
 use crate::Frame;
@@ -66,6 +66,11 @@ impl<'o> Relay<'o> {
     }
 }
 
+/// A provider's words may repeat what it was sent.
+pub(crate) fn redacted(error: DriverError, redactor: &Redactor) -> DriverError {
+    DriverError { message: redactor.redact_owned(error.message).into_string(), ..error }
+}
+
 impl DeltaSink for Relay<'_> {
     fn delta(&mut self, delta: Delta<'_>) {
         match delta {
@@ -87,9 +92,10 @@ impl DeltaSink for Relay<'_> {
             }
             Delta::Restarted { error, delay, attempt } => {
                 self.flush();
-                self.failed(error, Some(delay));
+                let error = redacted(error.clone(), self.outbox.redactor());
+                self.failed(&error, Some(delay));
                 self.attempt = attempt;
-                self.outbox.frame(&self.place.task, &Frame::Retrying { error, delay, attempt });
+                self.outbox.frame(&self.place.task, &Frame::Retrying { error: &error, delay, attempt });
             }
         }
     }

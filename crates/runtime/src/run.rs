@@ -14,7 +14,7 @@ use crate::Frame;
 use crate::dispatch::{Desk, run_group};
 use crate::engine::{Fixed, Tally, TaskReport};
 use crate::outbox::{Outbox, Place, millis};
-use crate::relay::Relay;
+use crate::relay::{Relay, redacted};
 use crate::session::{Effect, End, Event, Group, TaskLoop};
 use crate::stop::StopSignal;
 
@@ -123,6 +123,7 @@ impl Run<'_> {
         match answer {
             Err(cause) => Ok(self.step(Event::Stop(cause))),
             Ok(Err(error)) => {
+                let error = redacted(error, self.outbox.redactor());
                 let sentence = format!("{error}; {}", error.hint());
                 Ok(self.step(Event::InferenceFailed(sentence)))
             }

@@ -53,7 +53,8 @@ fn read(path: &Path) -> Result<Option<Zeroizing<String>>, Error> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(descriptor) => descriptor,
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        // The home itself is checked where records are made, with words that fit it.
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
         Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => {
             return Err(Error::NotAFile { path: path.to_owned() });
         }

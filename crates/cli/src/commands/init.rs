@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::Path;
 
 use crate::args::InitArgs;
 use crate::failure::Failure;
@@ -12,6 +11,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<u8, Failure> {
     std::fs::create_dir_all(&args.path)
         .map_err(|error| bad(format!("cannot make the directory `{}`: {error}", args.path.display())))?;
     let dir = args.path.canonicalize()?;
+    let name = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let file = dir.join(manifest::FILE_NAME);
     // `create_new` never writes over a manifest, nor through a link that stands in its place.
     let mut out = OpenOptions::new().write(true).create_new(true).open(&file).map_err(|error| {
@@ -22,15 +22,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<u8, Failure> {
             failure
         }
     })?;
-    out.write_all(manifest::scaffold(&name_from(&dir)).as_bytes())?;
+    out.write_all(manifest::scaffold(&name).as_bytes())?;
     writeln!(std::io::stdout(), "wrote {}", file.display())?;
     Ok(0)
-}
-
-/// The directory's name in the letters that a capsule's name may have.
-fn name_from(dir: &Path) -> String {
-    let given = dir.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let allowed: String = given.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let name: String = allowed.trim_matches('-').chars().take(100).collect();
-    if name.is_empty() { "my-agent".to_owned() } else { name }
 }

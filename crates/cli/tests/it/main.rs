@@ -1,10 +1,29 @@
 //! The built binary, from outside: what it prints, where, and how it exits.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail like tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "helpers of tests fail like tests"
+)]
 
 mod binary;
+mod check;
 mod doctor;
 mod fence_command;
+mod init;
+mod run_bad_input;
+mod run_capture;
+mod run_disk;
+mod run_example;
+mod run_output;
+mod run_provider;
+mod run_secrets;
+mod run_signals;
+mod run_tools;
 mod sessions;
+mod support;
 mod trace;
 mod trace_hostile;
 mod trace_verify;

@@ -186,7 +186,7 @@ async fn a_providers_words_are_shown_cut_printable_and_without_the_key() {
     let driver = drivers::build("openai", config).unwrap();
     let error = call(driver.as_ref(), asked(driver.as_ref()).as_ref()).await.0.unwrap_err();
     let start = format!(
-        "openai at {} refused the credential (401): bad key [api key]\\u{{1b}}[31m and \\u{{202e}}more xxx",
+        "openai at {} refused the credential (401): bad key [redacted]\\u{{1b}}[31m and \\u{{202e}}more xxx",
         server.address()
     );
     assert!(error.message.starts_with(&start), "{error}");

@@ -1,0 +1,78 @@
+//! `mur check`: says what is wrong with a manifest and starts nothing.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use crate::binary::Mur;
+use crate::support::{manifest, tree};
+
+fn agent(mur: &Mur, more: &str) -> String {
+    mur.home.write("agent/murmur.yaml", manifest("anthropic", "https://api.example.com", more));
+    mur.home.root().join("agent").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_valid_manifest_needs_no_credential_and_leaves_nothing() {
+    let mur = Mur::new();
+    let path = agent(&mur, "");
+    let before = tree(mur.home.root());
+    let ran = mur.run(&["check", &path]);
+    assert_eq!((ran.status, ran.stdout(), ran.stderr.as_str()), (Some(0), "agent 0.1.0 is valid\n", ""));
+    let file = mur.run(&["check", &format!("{path}/murmur.yaml"), "--json"]);
+    assert_eq!((file.status, file.json()), (Some(0), json!({"valid": true, "diagnostics": []})));
+    assert_eq!(tree(mur.home.root()), before);
+}
+
+#[test]
+fn every_finding_has_its_place_and_what_to_do() {
+    let mur = Mur::new();
+    let path = agent(&mur, "capabilites: {}\ntrace: { capture: all }\n");
+    let ran = mur.run(&["check", &path]);
+    assert_snapshot!(mur.shown(&ran), @r"
+    exit 2
+    --- stderr
+    error[E-MAN-003]: the file has no key `capabilites`
+      --> [root]/agent/murmur.yaml:15:1
+       |
+    15 | capabilites: {}
+       | ^^^^^^^^^^^
+       = help: did you mean `capabilities`?
+    error[E-MAN-003]: `trace.capture` cannot be the text `all`
+      --> [root]/agent/murmur.yaml:16:19
+       |
+    16 | trace: { capture: all }
+       |                   ^^^
+       = accepted: none, meta, content
+    ");
+    let ran = mur.run(&["check", &path, "--json"]);
+    assert_eq!(ran.status, Some(2));
+    let found = ran.json();
+    assert_eq!(found["valid"], false);
+    assert_eq!(found["diagnostics"].as_array().unwrap().len(), 2, "{found}");
+    assert_eq!(found["diagnostics"][0]["code"], "E-MAN-003");
+    assert_eq!(found["diagnostics"][0]["line"], 15);
+}
+
+#[test]
+fn what_this_version_cannot_do_is_refused_and_a_warning_is_not() {
+    let mur = Mur::new();
+    let path = agent(&mur, "verify: [make test]\n");
+    let ran = mur.run(&["check", &path]);
+    assert_eq!((ran.status, ran.stdout()), (Some(2), ""));
+    assert!(ran.stderr.contains("E-MAN-004"), "{}", ran.stderr);
+
+    let path = agent(&mur, "").clone();
+    let text = mur.home.read("agent/murmur.yaml").replace("${MODEL_KEY}", "sk-in-clear");
+    mur.home.write("agent/murmur.yaml", text);
+    let ran = mur.run(&["check", &path]);
+    assert_eq!((ran.status, ran.stdout()), (Some(0), "agent 0.1.0 is valid\n"));
+    assert!(ran.stderr.contains("W-MAN-002") && !ran.stderr.contains("sk-in-clear"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_path_that_is_not_there_is_named() {
+    let mur = Mur::new();
+    let ran = mur.run(&["check", "no/such"]);
+    assert_eq!((ran.status, ran.stdout()), (Some(2), ""));
+    assert!(ran.stderr.contains("E-MAN-001") && ran.stderr.contains("no/such"), "{}", ran.stderr);
+}
