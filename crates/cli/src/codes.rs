@@ -4,8 +4,16 @@
 
 /// Code, meaning, what to do.
 pub(crate) const CODES: &[(&str, &str, &str)] = &[
-    ("E-RUN-001", "there is no task, or its text cannot be read", "give `--task` a text, a file, or `-` for standard input"),
-    ("E-RUN-002", "the workdir cannot be used", "name an existing directory outside the runtime's home, and make its `scope`"),
+    (
+        "E-RUN-001",
+        "there is no task, or its text cannot be read",
+        "give `--task` a text, a file, or `-` for standard input",
+    ),
+    (
+        "E-RUN-002",
+        "the workdir cannot be used",
+        "name an existing directory outside the runtime's home, and make its `scope`",
+    ),
     ("E-RUN-003", "the tools' surroundings cannot be set up", "the message names the directory or the program"),
     (
         "E-RUN-004",
@@ -21,7 +29,11 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
     ("E-DRV-002", "the driver's endpoint is no usable URL", "write `gateway.endpoint` as in `https://api.example.com`"),
     ("E-DRV-003", "the model's id is empty", "set `inference.model`"),
     ("E-DRV-004", "a value cannot stand in an HTTP header", "look for a stray newline or blank in the credential"),
-    ("E-DRV-005", "`driver.config` sets a key that the driver sets itself", "remove it; the manifest has its own field"),
+    (
+        "E-DRV-005",
+        "`driver.config` sets a key that the driver sets itself",
+        "remove it; the manifest has its own field",
+    ),
     ("E-DRV-006", "the scripted driver has no script", "set `driver.config.script`"),
     ("E-DRV-007", "the script cannot be read", "check the path and the file's mode"),
     ("E-DRV-008", "the script is not in its form", "the message names line and column; see docs/models.md"),

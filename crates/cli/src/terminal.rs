@@ -36,7 +36,8 @@ pub(crate) fn cut(line: &str, most: usize) -> String {
 }
 
 fn is_harmful(char: char) -> bool {
-    let directs = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let directs =
+        matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     // What takes no room can hide a word; joiners stay, since scripts and emoji are written with them.
     let hides = matches!(char, '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     let breaks = matches!(char, '\u{2028}' | '\u{2029}');
