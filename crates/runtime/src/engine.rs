@@ -162,12 +162,13 @@ impl Session {
             },
         )?;
         let tools_sha = Digest::of(&serde_json::to_vec(setup.registry.specs()).unwrap_or_default());
+        let system = outbox.redactor().redact_owned(setup.system).into_string();
         let setup = Fixed {
             home: setup.home,
             driver: setup.driver,
-            system_sha: Digest::of(setup.system.as_bytes()),
+            system_sha: Digest::of(system.as_bytes()),
             tools_sha,
-            system: outbox.redactor().redact_owned(setup.system).into_string(),
+            system,
             registry: setup.registry,
             policy: setup.policy,
             limits: setup.limits,

@@ -170,7 +170,7 @@ impl About {
         } else if !live && end.status == EndStatus::Ok {
             let mut out = Output::plain();
             out.write_all(end.reply.as_bytes())?;
-            if !end.reply.ends_with('\n') {
+            if !end.reply.is_empty() && !end.reply.ends_with('\n') {
                 out.write_all(b"\n")?;
             }
             out.finish()?;

@@ -154,6 +154,54 @@ fn the_command_line_replaces_the_system_prompt() {
     }
 }
 
+/// Stdout is a terminal: what comes out at its other side.
+fn on_a_terminal(command: &mut std::process::Command) -> (Option<i32>, String, String) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::io::Read as _;
+    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&near).unwrap();
+    unlockpt(&near).unwrap();
+    let name = ptsname(&near, Vec::new()).unwrap().into_string().unwrap();
+    let far = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let running = command.stdout(far).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // The command holds the far side as well, and lets go of it when it is dropped.
+    command.stdout(std::process::Stdio::null());
+    let mut seen = Vec::new();
+    // A terminal that nobody writes to any more ends with an error.
+    let _ = std::fs::File::from(near).read_to_end(&mut seen);
+    let output = running.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(seen).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_terminal_gets_the_text_as_it_comes_with_nothing_in_it_that_drives_it() {
+    let turns = vec![
+        Turn::new().text("One \x1b[2Jmoment.").tool("files_read", json!({"filePath": "a.txt"})),
+        Turn::new().text("It says \x1b]0;hello\x07\u{202e}.").split_every(3),
+    ];
+    let stage = Stage::new(Wire::Anthropic, "files_read", turns);
+    stage.mur.home.write("work/a.txt", "hello\n");
+    let (status, seen, stderr) = on_a_terminal(&mut stage.command(&["--task", "do it", "--quiet"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    assert_eq!(seen, "One \\u{1b}[2Jmoment.\r\nIt says \\u{1b}]0;hello\\u{7}\\u{202e}.\r\n");
+    stage.whole();
+
+    // JSON is for programs, on a terminal as well.
+    let stage = talk(Wire::OpenAi);
+    let (status, seen, _) = on_a_terminal(&mut stage.command(&["--task", "do it", "--json"]));
+    assert_eq!(status, Some(0));
+    assert_eq!(seen.lines().map(|line| serde_json::from_str::<Value>(line).is_ok()).collect::<Vec<_>>(), [true, true]);
+}
+
+#[test]
+fn an_empty_reply_is_an_empty_stdout() {
+    for wire in WIRES {
+        let stage = Stage::new(wire, "", vec![Turn::new()]);
+        let ran = stage.succeed();
+        assert_eq!(ran.stdout(), "");
+    }
+}
+
 #[test]
 fn a_reader_that_goes_away_and_a_closed_stderr_cost_nothing() {
     use std::process::Stdio;

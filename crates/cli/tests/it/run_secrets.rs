@@ -98,6 +98,26 @@ fn the_key_is_sent_and_is_nowhere_else() {
 }
 
 #[test]
+fn processes_do_not_find_it_in_the_environment_of_the_runtime() {
+    // Reversed, so that no redaction hides what was found.
+    let command = "
+        look() { tr '\\0' '\\n' < /proc/$1/environ | grep MODEL_KEY | rev; }
+        runtime=$(cut -d' ' -f4 /proc/$PPID/stat)
+        echo helper:$(look $PPID 2>/dev/null):
+        echo runtime:$(look $runtime 2>/dev/null):$(tr '\\0' ' ' < /proc/$runtime/cmdline)";
+    let turns = vec![Turn::new().tool("shell_exec", json!({"command": command})), Turn::new().text("done")];
+    let stage = Stage::new(Wire::Anthropic, "shell_exec", turns);
+    stage.succeed();
+    let result = &stage.results()[0];
+    assert!(result.contains("helper::"), "{result}");
+    assert!(result.contains(" --workdir "), "the runtime was found: {result}");
+    // Nothing is closed to root while the kernel does not confine the process.
+    if !rustix::process::geteuid().is_root() {
+        assert!(result.contains("runtime::"), "{result}");
+    }
+}
+
+#[test]
 fn a_key_that_stands_in_the_workdir_is_read_without_it() {
     for wire in WIRES {
         let lines = forms().join("\n");
