@@ -57,7 +57,7 @@ pub(crate) struct RunArgs {
     /// Print JSON lines on stdout: one when the session starts, one when it has ended
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print no progress on stderr
+    /// Print no progress on stderr; warnings, failures and the label of a script stay
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
