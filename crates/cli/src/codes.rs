@@ -47,5 +47,10 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
     ("E-REC-004", "another process writes this record", "wait for it to end"),
     ("E-REC-005", "the key that signs traces cannot be used", "the message says what is wrong with `<home>/trace.key`"),
     ("E-REC-006", "no session, or more than one, is meant", "`mur trace list` shows the ids"),
+    (
+        "W-RUN-004",
+        "a path of `capabilities.filesystem.read_only` names nothing yet",
+        "check its spelling; it is a path in the workdir, not a pattern",
+    ),
     ("W-RUN-001", "a reply was cut at the output cap", "raise `inference.max_tokens`"),
 ];

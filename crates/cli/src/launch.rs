@@ -4,22 +4,21 @@
 //! directories and records. A declared thing is honoured or the launch is refused.
 
 use std::io::Read as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manifest::{BuiltinDriver, BuiltinTool, Capture, Choice, Containment, Credential, Loaded, Manifest};
+use manifest::{BuiltinDriver, Capture, Choice, Containment, Credential, Loaded, Manifest};
 use policy::{Policy, Rules, Tool};
-use record::Home;
+use record::{Home, TraceKey};
 use runtime::{ContextDocument, Limits, Observer, Registry, Setup, SkillEntry, system_prompt};
 use secrets::{Lookup, Redactor, Reference, Secret};
-use tempfile::TempDir;
-use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes};
 use vocab::{Driver, SessionId, SystemClock};
 
 use crate::args::{Class, RunArgs};
+use crate::equip::{equip, missing_grant, scratch};
 use crate::failure::Failure;
+use crate::place::{Belongings, given_workdir, made_workdir};
 
 /// The longest task text.
 const TASK_MAX: u64 = 4 << 20;
@@ -54,6 +53,8 @@ impl Launch {
         let driver = driver(&loaded.manifest, &home, &redactor)?;
         let given = given_workdir(args.workdir.as_deref(), &loaded, &home)?;
         home.ensure().map_err(|error| record_failure(&error))?;
+        // A key that cannot be used is told now, not when the task is done.
+        TraceKey::load(&home).map_err(|error| record_failure(&error))?;
         let session = SessionId::new();
         let mut belongings = Belongings::default();
         let workdir = match given {
@@ -61,14 +62,11 @@ impl Launch {
             None => made_workdir(&loaded, &session, &home, &mut belongings)?,
         };
         belongings.scratch = scratch(&loaded.manifest)?;
-        let (tools, rules, withheld) = tools(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor)?;
+        let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
-        warnings.extend(withheld.iter().map(|name| {
-            format!(
-                "warning: `{name}` is granted to processes but holds a credential of this session; they do not get it\n"
-            )
-        }));
+        warnings.extend(equipment.warnings);
         let system = system(&loaded.manifest, args.system_prompt.as_deref());
+        let (tools, rules) = (equipment.tools, equipment.rules);
         Ok(Self { loaded, session, home, workdir, driver, redactor, tools, rules, system, belongings, warnings })
     }
 
@@ -147,7 +145,7 @@ pub(crate) fn task(argument: Option<&str>) -> Result<String, Failure> {
     })?;
     let text = if argument == "-" {
         read_text(std::io::stdin().lock()).map_err(|why| unread("standard input", &why))?
-    } else if Path::new(argument).is_file() {
+    } else if Path::new(argument).exists() {
         std::fs::File::open(argument)
             .map_err(|error| error.to_string())
             .and_then(read_text)
@@ -244,243 +242,6 @@ fn api_key(choice: &Choice, home: &Home) -> Result<Option<Secret>, Failure> {
         .map_err(|error| Failure::unusable(error.to_string()).code(error.code()).hint(error.hint()))
 }
 
-/// What a session has for itself on disk, and loses with its end.
-#[derive(Debug, Default)]
-pub(crate) struct Belongings {
-    /// HOME and TMPDIR of the agent's processes.
-    scratch: Option<TempDir>,
-    /// Directories that this launch made for the agent, outermost first.
-    fresh: Vec<PathBuf>,
-}
-
-impl Belongings {
-    /// The session runs: what was made for the agent stays.
-    pub(crate) fn settle(&mut self) {
-        self.fresh.clear();
-    }
-}
-
-impl Drop for Belongings {
-    fn drop(&mut self) {
-        for dir in self.fresh.iter().rev() {
-            // A directory that is not empty is somebody's, and stays.
-            let _ = std::fs::remove_dir(dir);
-        }
-    }
-}
-
-fn unusable_workdir(message: String) -> Failure {
-    Failure::unusable(message).code("E-RUN-002")
-}
-
-/// The directory that the operator gave, as a real path; `None` when one is to be made.
-fn given_workdir(given: Option<&Path>, loaded: &Loaded, home: &Home) -> Result<Option<PathBuf>, Failure> {
-    let Some(path) = given else { return Ok(None) };
-    let real = path.canonicalize().map_err(|error| {
-        unusable_workdir(format!("the workdir `{}` cannot be used: {error}", path.display()))
-            .hint("make it first, or leave `--workdir` out")
-    })?;
-    if !real.is_dir() {
-        return Err(unusable_workdir(format!("the workdir `{}` is not a directory", path.display()))
-            .hint("name a directory, or leave `--workdir` out"));
-    }
-    apart(&real, home)?;
-    if let Some(scope) = &loaded.manifest.capabilities.filesystem.scope {
-        let place = real.join(scope.as_str());
-        let within = place.canonicalize().is_ok_and(|place| place.starts_with(&real) && place.is_dir());
-        if !within {
-            let message =
-                format!("`capabilities.filesystem.scope`: `{}` is no directory in the workdir", scope.as_str());
-            return Err(unusable_workdir(message).hint(format!("make `{}` first", place.display())));
-        }
-    }
-    Ok(Some(real))
-}
-
-/// Makes the session's own workdir beside the manifest, and the manifest's scope in it.
-fn made_workdir(
-    loaded: &Loaded,
-    session: &SessionId,
-    home: &Home,
-    belongings: &mut Belongings,
-) -> Result<PathBuf, Failure> {
-    let all = loaded.dir.join("workdir");
-    apart(&all, home)?;
-    let workdir = all.join(session.as_str());
-    let scope = loaded.manifest.capabilities.filesystem.scope.as_ref();
-    let mut wanted = vec![all, workdir.clone()];
-    if let Some(scope) = scope {
-        let mut place = workdir.clone();
-        for step in Path::new(scope.as_str()).components() {
-            place.push(step);
-            wanted.push(place.clone());
-        }
-    }
-    for dir in wanted {
-        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
-            Ok(()) => belongings.fresh.push(dir),
-            Err(_) if dir.is_dir() => {}
-            Err(error) => {
-                let message = format!("cannot make the workdir `{}`: {error}", workdir.display());
-                return Err(unusable_workdir(message).hint("give one with `--workdir`"));
-            }
-        }
-    }
-    let real = workdir
-        .canonicalize()
-        .map_err(|error| unusable_workdir(format!("the workdir `{}` cannot be used: {error}", workdir.display())))?;
-    apart(&real, home)?;
-    Ok(real)
-}
-
-/// The records lie outside every workdir, and no workdir lies among them.
-fn apart(workdir: &Path, home: &Home) -> Result<(), Failure> {
-    let home = real(home);
-    let (inner, outer, hint) = if workdir.starts_with(&home) {
-        ("the workdir", "the runtime's own home", "choose another `--workdir`")
-    } else if home.starts_with(workdir) {
-        (
-            "the runtime's own home",
-            "the workdir",
-            "choose a smaller `--workdir`, or set `MURMUR_HOME` to a place outside",
-        )
-    } else {
-        return Ok(());
-    };
-    let (workdir, home) = (workdir.display(), home.display());
-    let message = format!("{inner} lies in {outer}: the workdir is `{workdir}`, the home `{home}`");
-    Err(unusable_workdir(message).hint(format!("the agent must not reach its own records: {hint}")))
-}
-
-/// The home with its links resolved, as far as it exists.
-fn real(home: &Home) -> PathBuf {
-    let mut missing = Vec::new();
-    let mut path = home.path();
-    loop {
-        if let Ok(real) = path.canonicalize() {
-            return missing.iter().rev().fold(real, |real, name| real.join(name));
-        }
-        match (path.file_name(), path.parent()) {
-            (Some(name), Some(parent)) => {
-                missing.push(name);
-                path = parent;
-            }
-            _ => return home.path().to_owned(),
-        }
-    }
-}
-
-/// HOME and TMPDIR of the agent's processes: private to the session, gone with it. Absent when the
-/// capsule can start no process.
-fn scratch(manifest: &Manifest) -> Result<Option<TempDir>, Failure> {
-    if !starts_processes(manifest) {
-        return Ok(None);
-    }
-    let bad = |error: std::io::Error| {
-        Failure::unusable(format!("cannot make a directory for temporary files: {error}"))
-            .code("E-RUN-003")
-            .hint("set `TMPDIR` to a directory that you can write")
-    };
-    let dir = tempfile::Builder::new().prefix("mur-").tempdir().map_err(bad)?;
-    for name in ["home", "tmp"] {
-        std::fs::DirBuilder::new().mode(0o700).create(dir.path().join(name)).map_err(bad)?;
-    }
-    Ok(Some(dir))
-}
-
-fn starts_processes(manifest: &Manifest) -> bool {
-    use BuiltinTool::{GitCommit, GitDiff, GitStatus, ShellExec};
-    let by_tool = [ShellExec, GitStatus, GitDiff, GitCommit].into_iter().any(|tool| manifest.grants(tool));
-    by_tool || !manifest.capabilities.shell.allow.is_empty() || manifest.tools().next().is_some()
-}
-
-type Equipment = (Vec<Arc<dyn Tool>>, Rules, Vec<String>);
-
-/// The tools that the manifest grants, the rules that bound them, and names of variables that processes
-/// do not get after all.
-fn tools(
-    loaded: &Loaded,
-    home: &Home,
-    workdir: &Path,
-    scratch: Option<&TempDir>,
-    redactor: &Redactor,
-) -> Result<Equipment, Failure> {
-    let bad = |error: tools::ToolError| {
-        let hint = match error {
-            tools::ToolError::Schema { .. } => "correct `input_schema` in the tool's own `murmur.yaml`",
-            _ => "check that the workdir can be opened",
-        };
-        Failure::unusable(error.to_string()).code("E-RUN-003").hint(hint)
-    };
-    let capabilities = &loaded.manifest.capabilities;
-    let filesystem = &capabilities.filesystem;
-    let root = filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
-    let environment = Environment::open(&root).map_err(bad)?;
-    let mut rules = Rules::new(environment.root().to_owned()).hidden(real(home)).read_only(&loaded.path);
-    for path in &filesystem.read_only {
-        rules = rules.read_only(workdir.join(path.as_str()));
-    }
-    let processes =
-        scratch.map(|scratch| Arc::new(processes(&loaded.manifest, workdir, &environment, scratch, redactor)));
-    let withheld = processes.as_ref().map(|shared| shared.environment.withheld().to_vec()).unwrap_or_default();
-    let mut made = Vec::new();
-    for tool in &capabilities.tools {
-        made.extend(builtin(*tool, &environment, processes.as_ref(), &loaded.manifest).map_err(bad)?);
-    }
-    if let Some(processes) = &processes {
-        for name in &capabilities.shell.allow {
-            made.push(tools::shell_binary(name.as_str(), &environment, processes));
-        }
-        for (artifact, package) in loaded.manifest.tools() {
-            if let manifest::Program::Native { argv } = &package.program {
-                made.push(
-                    tools::native_tool(artifact.name.as_str(), package, argv, &environment, processes).map_err(bad)?,
-                );
-            }
-        }
-    }
-    let skills = loaded.manifest.skills().map(|(artifact, skill)| (artifact.name.as_str(), skill));
-    made.extend(tools::skill_tools(skills));
-    Ok((made, rules, withheld))
-}
-
-fn builtin(
-    tool: BuiltinTool,
-    environment: &Environment,
-    processes: Option<&Arc<Processes>>,
-    manifest: &Manifest,
-) -> Result<Vec<Arc<dyn Tool>>, tools::ToolError> {
-    match (tool, processes) {
-        (BuiltinTool::ShellExec, Some(processes)) => {
-            let shells: Vec<String> =
-                manifest.capabilities.shell.allow.iter().map(|name| name.as_str().to_owned()).collect();
-            Ok(vec![tools::shell_exec(environment, processes, &shells)])
-        }
-        (BuiltinTool::GitStatus, Some(processes)) => Ok(vec![tools::git_status(environment, processes)]),
-        (BuiltinTool::GitDiff, Some(processes)) => Ok(vec![tools::git_diff(environment, processes)]),
-        _ => tools::builtin_tools([tool.as_str()], environment),
-    }
-}
-
-fn processes(
-    manifest: &Manifest,
-    workdir: &Path,
-    environment: &Environment,
-    scratch: &TempDir,
-    redactor: &Redactor,
-) -> Processes {
-    let grant = EnvironmentGrant::from(&manifest.capabilities);
-    let (home, tmp) = (scratch.path().join("home"), scratch.path().join("tmp"));
-    let directories = Directories { root: environment.root(), home: &home, tmp: &tmp };
-    Processes {
-        workdir: workdir.to_owned(),
-        environment: ProcessEnvironment::new(std::env::vars_os(), &grant, directories, redactor),
-        limits: tools::process_limits(&manifest.capabilities.resources),
-        timeout: Duration::from_secs(manifest.capabilities.shell.timeout_secs),
-        redactor: redactor.clone(),
-    }
-}
-
 fn system(manifest: &Manifest, given: Option<&str>) -> String {
     let documents: Vec<ContextDocument> = manifest
         .profile
@@ -495,13 +256,4 @@ fn system(manifest: &Manifest, given: Option<&str>) -> String {
         })
         .collect();
     system_prompt(given.or(manifest.inference.system_prompt.as_deref()), &documents, &skills)
-}
-
-/// Which declaration a call's tool is missing from.
-fn missing_grant(name: &str) -> &'static str {
-    if BuiltinTool::ALL.iter().any(|tool| tool.as_str() == name) {
-        "`capabilities.tools` in its manifest does not list it"
-    } else {
-        "neither `artifacts` nor `capabilities.shell.allow` in its manifest names it"
-    }
 }

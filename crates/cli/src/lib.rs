@@ -12,9 +12,11 @@
 mod args;
 mod codes;
 mod commands;
+mod equip;
 mod failure;
 mod launch;
 mod output;
+mod place;
 mod progress;
 mod reference;
 mod terminal;

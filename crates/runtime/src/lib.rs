@@ -22,6 +22,7 @@ mod prompt;
 mod registry;
 mod relay;
 mod run;
+mod scrub;
 mod session;
 mod stop;
 mod summary;

@@ -5,16 +5,16 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fence::{ModelText, Unfenced};
 use policy::cancel_pair;
 use record::{Body, Decision, Error as RecordError, Inference, TaskEnd};
-use vocab::{CallParams, ContextId, EndStatus, EventId, Part, Reply, TaskId, Wire};
+use vocab::{CallParams, ContextId, EndStatus, EventId, Reply, TaskId, Wire};
 
 use crate::Frame;
 use crate::dispatch::{Desk, run_group};
 use crate::engine::{Fixed, Tally, TaskReport};
 use crate::outbox::{Outbox, Place, millis};
 use crate::relay::{Relay, redacted};
+use crate::scrub::scrub;
 use crate::session::{Effect, End, Event, Group, TaskLoop};
 use crate::stop::StopSignal;
 
@@ -133,14 +133,7 @@ impl Run<'_> {
 
     fn answered(&mut self, mut reply: Reply, took: Duration) -> Result<Vec<Effect>, RecordError> {
         self.learn_ratio(reply.usage.input_tokens);
-        for part in &mut reply.content {
-            if let Part::Text(text) = part {
-                let redactor = self.outbox.redactor();
-                if !redactor.is_clean(text.as_str()) {
-                    *text = ModelText::unfenced(Unfenced::Model, redactor.redact(text.as_str()).into_string());
-                }
-            }
-        }
+        reply.content = scrub(reply.content, self.outbox.redactor());
         let (stop_reason, usage, attempts, provider_id) =
             (reply.stop, reply.usage, reply.attempts, reply.provider_id.clone());
         let effects = self.step(Event::Replied(reply));

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use testkit::Turn;
 
-use crate::support::{Stage, WIRES, Wire, first_line, of_type, until_all_are_gone};
+use crate::support::{Stage, WIRES, Wire, first_line, manifest, of_type, until_all_are_gone};
 
 fn done() -> Turn {
     Turn::new().text("done")
@@ -160,4 +160,47 @@ fn a_native_tool_speaks_its_form() {
         assert!(results[0].starts_with("<untrusted-content source=tool:greet>"), "{results:?}");
         assert!(results[1].contains("who"), "{results:?}");
     }
+}
+
+#[test]
+fn what_a_capsule_is_made_of_is_not_the_agents_to_change() {
+    let write = |path: &str| Turn::new().tool("files_write", json!({"filePath": path, "content": "changed"}));
+    let names =
+        ["tools/weather/run.sh", "tools/weather/murmur.yaml", "skills/style/skill.md", "rules.md", "real/x", "free.md"];
+    let mut turns: Vec<Turn> = names.iter().map(|name| write(name)).collect();
+    turns.push(done());
+    let stage = Stage::new(Wire::OpenAi, "files_write", turns);
+    let work = stage.mur.home.workdir();
+    let file = |path: &str, text: &str| {
+        let path = work.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    file("tools/weather/run.sh", "#!/bin/sh\necho sunny\n");
+    file(
+        "tools/weather/murmur.yaml",
+        "name: weather\nversion: 0.1.0\nruntime: tool\ndescription: The weather.\ncommand: [sh, ./run.sh]\n",
+    );
+    file("skills/style/skill.md", "Be brief.\n");
+    file("rules.md", "Be kind.\n");
+    file("real/x", "kept\n");
+    std::os::unix::fs::symlink("real", work.join("link")).unwrap();
+    let place = work.display();
+    let more = format!(
+        "capabilities:\n  tools: [files_write]\n  filesystem: {{ read_only: [link, missing] }}\nprofile: [{place}/rules.md]\n"
+    );
+    let artifacts = format!(
+        "  - {{ name: weather, source: {place}/tools/weather }}\n  - {{ name: style, runtime: skill, source: \
+         {place}/skills/style }}\ninference:\n"
+    );
+    let text = manifest("openai", &stage.server.url(), &more).replace("inference:\n", &artifacts);
+    stage.mur.home.write("agent/murmur.yaml", text);
+    let ran = stage.succeed();
+    let results = stage.results();
+    for (name, result) in names.iter().zip(&results).take(5) {
+        assert!(result.contains("[read_only_path]"), "{name}: {result}");
+    }
+    assert!(results[5].contains("free.md"), "{}", results[5]);
+    assert!(!results[5].contains("blocked"), "{}", results[5]);
+    assert!(ran.stderr.contains("nothing in the workdir is named `missing` yet"), "{}", ran.stderr);
 }

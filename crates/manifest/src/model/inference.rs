@@ -35,6 +35,8 @@ pub struct Inference {
     pub compaction: Option<Compaction>,
     /// The operator's system prompt, from `system_prompt` or the file that `system_prompt_file` names.
     pub system_prompt: Option<String>,
+    /// That file, when it came from one.
+    pub system_prompt_file: Option<FilePath>,
 }
 
 impl Inference {

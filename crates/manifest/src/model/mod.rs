@@ -89,6 +89,22 @@ impl Manifest {
         })
     }
 
+    /// The files and directories that the capsule is made of, beside the manifest itself: what the agent must
+    /// not change, because a later call or launch would obey it.
+    pub fn made_of(&self) -> impl Iterator<Item = &std::path::Path> {
+        let artifacts = self.artifacts.iter().filter_map(|artifact| match &artifact.body {
+            ArtifactBody::Driver(_) => None,
+            ArtifactBody::Tool(package) => Some(package.dir.as_path()),
+            ArtifactBody::Skill(skill) => Some(skill.file.as_path()),
+            ArtifactBody::Hook(package) => Some(package.dir.as_path()),
+            ArtifactBody::Mod(package) => Some(package.dir.as_path()),
+        });
+        let scripts = self.inference.choices().filter_map(|choice| choice.script.as_ref());
+        let files =
+            scripts.chain(&self.inference.system_prompt_file).chain(self.profile.iter().map(|document| &document.path));
+        artifacts.chain(files.map(|file| file.absolute.as_path()))
+    }
+
     /// Whether a built-in tool is granted.
     #[must_use]
     pub fn grants(&self, tool: BuiltinTool) -> bool {

@@ -36,6 +36,7 @@ pub(super) fn resolve(check: &mut Check<'_>, declared: &CapsuleFile) -> Option<I
         retry: inference.retry.clone(),
         compaction: inference.compaction.clone(),
         system_prompt: system_prompt?,
+        system_prompt_file: inference.system_prompt_file.clone(),
     })
 }
 

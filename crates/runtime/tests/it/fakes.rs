@@ -120,6 +120,8 @@ impl Driver for FakeDriver {
 pub(crate) enum Deed {
     /// Gives its input back.
     Echo,
+    /// Gives this.
+    Say(&'static str),
     /// Says that it started and waits to be canceled.
     Wait(Arc<Notify>),
     Panic,
@@ -171,6 +173,7 @@ impl Execution for Doing {
         Box::pin(async move {
             match self.0 {
                 Deed::Echo => Outcome::Ran(RawResult::ok(self.1.to_string())),
+                Deed::Say(text) => Outcome::Ran(RawResult::ok(text)),
                 Deed::Wait(started) => {
                     started.notify_one();
                     cancel.canceled().await;

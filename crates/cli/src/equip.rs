@@ -1,0 +1,171 @@
+//! What an agent works with: its tools, the rules that bound them, the surroundings of its processes.
+//!
+//! A tool is made because the manifest declares it, and for no other reason.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use manifest::{BuiltinTool, Loaded, Manifest};
+use policy::{Rules, Tool};
+use record::Home;
+use secrets::Redactor;
+use tempfile::TempDir;
+use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes};
+
+use crate::failure::Failure;
+use crate::place::{self, real};
+
+/// HOME and TMPDIR of the agent's processes: private to the session, gone with it. Absent when the
+/// capsule can start no process.
+pub(crate) fn scratch(manifest: &Manifest) -> Result<Option<TempDir>, Failure> {
+    if !starts_processes(manifest) {
+        return Ok(None);
+    }
+    let bad = |error: std::io::Error| {
+        Failure::unusable(format!("cannot make a directory for temporary files: {error}"))
+            .code("E-RUN-003")
+            .hint("set `TMPDIR` to a directory that you can write")
+    };
+    let prefix = format!("{}{}-", place::SCRATCH, std::process::id());
+    let dir = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(bad)?;
+    for name in ["home", "tmp"] {
+        std::fs::DirBuilder::new().mode(0o700).create(dir.path().join(name)).map_err(bad)?;
+    }
+    Ok(Some(dir))
+}
+
+fn starts_processes(manifest: &Manifest) -> bool {
+    use BuiltinTool::{GitCommit, GitDiff, GitStatus, ShellExec};
+    let by_tool = [ShellExec, GitStatus, GitDiff, GitCommit].into_iter().any(|tool| manifest.grants(tool));
+    by_tool || !manifest.capabilities.shell.allow.is_empty() || manifest.tools().next().is_some()
+}
+
+/// What a session's agent works with.
+pub(crate) struct Equipment {
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) rules: Rules,
+    /// What the operator should know before it starts.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The tools that the manifest grants, and the rules that bound them.
+pub(crate) fn equip(
+    loaded: &Loaded,
+    home: &Home,
+    workdir: &Path,
+    scratch: Option<&TempDir>,
+    redactor: &Redactor,
+) -> Result<Equipment, Failure> {
+    let bad = |error: tools::ToolError| {
+        let hint = match error {
+            tools::ToolError::Schema { .. } => "correct `input_schema` in the tool's own `murmur.yaml`",
+            _ => "check that the workdir can be opened",
+        };
+        Failure::unusable(error.to_string()).code("E-RUN-003").hint(hint)
+    };
+    let capabilities = &loaded.manifest.capabilities;
+    let root =
+        capabilities.filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
+    let environment = Environment::open(&root).map_err(bad)?;
+    let mut warnings = Vec::new();
+    let rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
+    let processes =
+        scratch.map(|scratch| Arc::new(processes(&loaded.manifest, workdir, &environment, scratch, redactor)));
+    for name in processes.iter().flat_map(|shared| shared.environment.withheld()) {
+        warnings.push(format!(
+            "warning: `{name}` is granted to processes but holds a credential of this session; they do not get it\n"
+        ));
+    }
+    let mut made = Vec::new();
+    for tool in &capabilities.tools {
+        made.extend(builtin(*tool, &environment, processes.as_ref(), &loaded.manifest).map_err(bad)?);
+    }
+    if let Some(processes) = &processes {
+        for name in &capabilities.shell.allow {
+            made.push(tools::shell_binary(name.as_str(), &environment, processes));
+        }
+        for (artifact, package) in loaded.manifest.tools() {
+            if let manifest::Program::Native { argv } = &package.program {
+                made.push(
+                    tools::native_tool(artifact.name.as_str(), package, argv, &environment, processes).map_err(bad)?,
+                );
+            }
+        }
+    }
+    let skills = loaded.manifest.skills().map(|(artifact, skill)| (artifact.name.as_str(), skill));
+    made.extend(tools::skill_tools(skills));
+    Ok(Equipment { tools: made, rules, warnings })
+}
+
+/// Below the root, but not the runtime's home; changing nothing that is read-only or that the capsule
+/// itself is made of. A rule holds for the name and for what the name leads to.
+fn rules(loaded: &Loaded, home: &Home, workdir: &Path, root: &Path, warnings: &mut Vec<String>) -> Rules {
+    let mut rules = Rules::new(root.to_owned()).hidden(real(home));
+    let declared = loaded.manifest.capabilities.filesystem.read_only.iter();
+    let declared: Vec<PathBuf> = declared.map(|path| workdir.join(path.as_str())).collect();
+    for path in &declared {
+        if path.symlink_metadata().is_err() {
+            let name = path.strip_prefix(workdir).unwrap_or(path).display();
+            warnings.push(format!(
+                "warning[W-RUN-004]: `capabilities.filesystem.read_only`: nothing in the workdir is named `{name}` yet; \
+                 patterns are not expanded\n"
+            ));
+        }
+    }
+    let own = loaded.manifest.made_of().chain([loaded.path.as_path()]);
+    for path in declared.iter().map(PathBuf::as_path).chain(own) {
+        rules = rules.read_only(path);
+        if let Ok(target) = path.canonicalize() {
+            rules = rules.read_only(target);
+        }
+    }
+    rules
+}
+
+fn builtin(
+    tool: BuiltinTool,
+    environment: &Environment,
+    processes: Option<&Arc<Processes>>,
+    manifest: &Manifest,
+) -> Result<Vec<Arc<dyn Tool>>, tools::ToolError> {
+    match (tool, processes) {
+        (BuiltinTool::ShellExec, Some(processes)) => {
+            let shells: Vec<String> =
+                manifest.capabilities.shell.allow.iter().map(|name| name.as_str().to_owned()).collect();
+            Ok(vec![tools::shell_exec(environment, processes, &shells)])
+        }
+        (BuiltinTool::GitStatus, Some(processes)) => Ok(vec![tools::git_status(environment, processes)]),
+        (BuiltinTool::GitDiff, Some(processes)) => Ok(vec![tools::git_diff(environment, processes)]),
+        _ => tools::builtin_tools([tool.as_str()], environment),
+    }
+}
+
+fn processes(
+    manifest: &Manifest,
+    workdir: &Path,
+    environment: &Environment,
+    scratch: &TempDir,
+    redactor: &Redactor,
+) -> Processes {
+    let grant = EnvironmentGrant::from(&manifest.capabilities);
+    let (home, tmp) = (scratch.path().join("home"), scratch.path().join("tmp"));
+    let directories = Directories { root: environment.root(), home: &home, tmp: &tmp };
+    Processes {
+        workdir: workdir.to_owned(),
+        environment: ProcessEnvironment::new(std::env::vars_os(), &grant, directories, redactor),
+        limits: tools::process_limits(&manifest.capabilities.resources),
+        timeout: Duration::from_secs(manifest.capabilities.shell.timeout_secs),
+        redactor: redactor.clone(),
+    }
+}
+
+/// Which declaration a call's tool is missing from.
+pub(crate) fn missing_grant(name: &str) -> &'static str {
+    if BuiltinTool::ALL.iter().any(|tool| tool.as_str() == name) {
+        "`capabilities.tools` in its manifest does not list it"
+    } else {
+        "neither `artifacts` nor `capabilities.shell.allow` in its manifest names it"
+    }
+}
