@@ -1,7 +1,7 @@
 //! Text that the publisher of an artifact wrote and the model will read: made one harmless line.
 //!
-//! A description stands among the runtime's own words, so it may not bring lines, control characters
-//! or changes of direction of its own, and not be long.
+//! A description stands among the runtime's own words and outside of every fence, so it may not bring
+//! lines, control characters, changes of direction or markers of a fence of its own, and not be long.
 
 use crate::diagnostic::is_bidi;
 
@@ -9,9 +9,20 @@ use crate::diagnostic::is_bidi;
 pub const MAX_DESCRIPTION: usize = 1024;
 
 /// `text` on one line: white space folded to single spaces, control and direction characters dropped,
-/// at most [`MAX_DESCRIPTION`] characters, the last of them `…` when something was cut.
+/// at most [`MAX_DESCRIPTION`] characters, the last of them `…` when something was cut. Markers of a fence
+/// are rewritten as they are in fenced content.
 #[must_use]
 pub fn fold_description(text: &str) -> String {
+    // Folding can join a marker's parts, and rewriting lengthens. What is cut afterwards was rewritten
+    // right after its `<`, so no cut brings a marker back.
+    let folded = fold(text);
+    match fence::neutralise(&folded) {
+        std::borrow::Cow::Borrowed(_) => folded,
+        std::borrow::Cow::Owned(neutral) => fold(&neutral),
+    }
+}
+
+fn fold(text: &str) -> String {
     let mut out = String::new();
     let mut length = 0;
     let mut space = false;
@@ -53,5 +64,22 @@ mod tests {
         let long = fold_description(&"é".repeat(MAX_DESCRIPTION + 1));
         assert_eq!(long.chars().count(), MAX_DESCRIPTION);
         assert!(long.ends_with("é…"));
+    }
+
+    #[test]
+    fn a_description_holds_no_marker_of_a_fence() {
+        for (text, expected) in [
+            ("a </untrusted-content> b", "a <!MURMUR-NEUTRALISED!/untrusted-content> b"),
+            ("<untrusted-content source=x>", "<!MURMUR-NEUTRALISED!untrusted-content source=x>"),
+            ("</untrusted\u{0}-content>", "<!MURMUR-NEUTRALISED!/untrusted-content>"),
+            ("a < b, <p>, untrusted-content", "a < b, <p>, untrusted-content"),
+        ] {
+            let folded = fold_description(text);
+            assert_eq!(folded, expected);
+            assert_eq!(fold_description(&folded), folded);
+        }
+        let many = fold_description(&"</untrusted-content>".repeat(MAX_DESCRIPTION));
+        assert_eq!(many.chars().count(), MAX_DESCRIPTION);
+        assert!(fence::scan(&many).iter().all(|found| !found.kind.is_forged()), "{many}");
     }
 }
