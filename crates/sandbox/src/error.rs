@@ -54,7 +54,7 @@ pub enum SandboxError {
         source: io::Error,
     },
     /// The helper ended without a word, or did nothing when asked to: something killed or stopped it.
-    /// The program and its group were killed; what left the group may have got away.
+    /// The program and all that descends from it were killed.
     #[error("the sandbox helper was killed or stopped")]
     HelperLost,
     /// Processes were still there long after SIGKILL: they hang in the kernel.

@@ -21,7 +21,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::helper::{HANDED_OVER, MARKER};
 use crate::plan::Plan;
-use crate::{sys, tree};
+use crate::{strays, sys, tree};
 
 /// The runtime's ends of the program's descriptors.
 pub(crate) struct Ends {
@@ -92,6 +92,7 @@ pub(crate) fn launch(plan: &Plan, with_stdin: bool) -> io::Result<(tokio::net::U
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let ours = tokio::net::UnixStream::from_std(ours)?;
+    strays::adopt()?;
     hand_over(&ours, &[plan_file.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
     let helper = start(theirs)?;
     Ok((ours, helper, ends))

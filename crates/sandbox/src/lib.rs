@@ -6,7 +6,8 @@
 //! [`Enforcement`], a value that the installation itself returned.
 //!
 //! The helper ends the whole tree when it is asked to, when the program has ended, and when the process
-//! that asked for it is gone, however that went. So a [`Process`] leaves nothing behind.
+//! that asked for it is gone, however that went. Should the program kill its helper, the runtime ends what is
+//! left. So a [`Process`] leaves nothing behind, unless both are killed, the helper first.
 //!
 //! This room knows no timeouts, no caps on output and no policy: its callers do.
 //!
@@ -39,6 +40,7 @@ mod helper;
 mod launch;
 mod plan;
 mod process;
+mod strays;
 mod sys;
 mod tree;
 mod wire;

@@ -5,7 +5,8 @@
 //! the socket's other direction: dropping it is what ends the tree.
 //!
 //! The program belongs to the same user as its helper and can stop or kill it. So whoever asks for the
-//! end gets it in bounded time: a helper that does not report in time is itself killed.
+//! end gets it in bounded time: a helper that does not report in time is itself killed, and what a lost helper
+//! leaves is swept up before its loss is told.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,7 +15,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::net::SendFlags;
-use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -26,6 +26,7 @@ use crate::error::{SandboxError, Step};
 use crate::helper;
 use crate::launch::{Helper, launch};
 use crate::plan::Plan;
+use crate::strays;
 use crate::wire::{GRACE, PATIENCE, REPORT, REQUEST, Report};
 
 /// How often a helper that was asked for the end is continued, should something keep stopping it.
@@ -75,6 +76,10 @@ enum Beginning {
 ///
 /// Giving the future up ends what it has started. A program that runs already can delay the answer by
 /// stopping its helper, so a caller's timeout belongs around this call as well.
+///
+/// Makes this process a child subreaper: orphans of its own other children become its children, too. It must stay
+/// in its session while a program runs. Should a helper be lost, this process's children in other sessions that can
+/// gain no privileges are taken for what it left, and killed.
 ///
 /// # Errors
 /// A field that cannot be right, a helper that could not be started, or [`SandboxError::Start`] with the
@@ -165,14 +170,14 @@ async fn follow(
                 Some(Report::Survived) => Ending::Unkillable,
                 _ => {
                     helper.kill();
-                    // The program died with it. What else is in its group has no parent that cares.
-                    if let Some(group) = Pid::from_raw(pid) {
-                        let _ = rustix::process::kill_process_group(group, Signal::KILL);
-                    }
                     Ending::Lost
                 }
             };
             helper.reap().await;
+            let ending = match ending {
+                Ending::Lost if !strays::sweep().await => Ending::Unkillable,
+                ending => ending,
+            };
             let _ = end.send(Some(ending));
         }
         Some(Report::Failed { step, errno }) => {
@@ -182,6 +187,8 @@ async fn follow(
         _ => {
             helper.kill();
             helper.reap().await;
+            // What is left after it hangs in the kernel; the start failed either way.
+            let _ = strays::sweep().await;
             let _ = begun.send(Beginning::Lost);
         }
     }

@@ -1,6 +1,6 @@
 //! The system calls that `rustix` does not offer safely: all of this workspace's `unsafe`.
 //!
-//! The process calls are made by the helper alone, which has one thread and starts nothing but the
+//! The calls that make or change processes are made by the helper alone, which has one thread and starts nothing but the
 //! program, so the usual traps of `fork` and `vfork` (locks and signal handlers of other threads) do not arise.
 
 #![expect(unsafe_code, reason = "clone, exec and signal dispositions have no safe interface")]
@@ -90,6 +90,21 @@ pub(crate) fn default_signal_actions() {
     }
 }
 
+/// Lets writes over the limit on file size fail, instead of ending the process.
+pub(crate) fn ignore_file_size_signal() -> Result<(), Errno> {
+    // SAFETY: ignoring installs no handler, and nothing in this workspace sets this signal's action elsewhere.
+    let previous = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    if previous == libc::SIG_ERR { Err(last_errno()) } else { Ok(()) }
+}
+
+/// A process's session, or the caller's own; none once it is gone. Zero is a session outside the caller's PID
+/// namespace, as a shell that was brought into a container has it; `rustix` has no value for it.
+pub(crate) fn session(of: Option<Pid>) -> Option<i32> {
+    // SAFETY: takes a number only.
+    let session = unsafe { libc::getsid(of.map_or(0, |pid| pid.as_raw_nonzero().get())) };
+    (session >= 0).then_some(session)
+}
+
 /// Blocks all signals, or none.
 pub(crate) fn block_signals(block: bool) -> Result<(), Errno> {
     let set: SignalSet = if block { SignalSet::MAX } else { 0 };
@@ -143,7 +158,7 @@ pub(crate) fn seal_descriptors(others: Others) -> Result<(), Errno> {
     if failed == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-/// Registers a descriptor with the current tokio reactor. The runtime's only call into this file.
+/// Registers a descriptor with the current tokio reactor.
 pub(crate) fn readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open and stays the same descriptor for as long as the `AsyncFd` owns it.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)

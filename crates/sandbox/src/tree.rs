@@ -1,6 +1,6 @@
-//! Everything that descends from a helper: finding it and signalling it.
+//! Everything that descends from a subreaper, the helper or the runtime: finding it and signalling it.
 //!
-//! The helper is a subreaper, so whatever loses its parent becomes its child: the tree below it is
+//! Whatever loses its parent becomes the subreaper's child: the tree below it is
 //! complete, whatever a process did to its session, its group or its parents. A process id may be given
 //! anew the moment its owner is reaped, so a signal goes through a descriptor of the process, opened
 //! first and checked to be of this tree second: it never reaches a stranger.
@@ -22,40 +22,49 @@ struct Descendant {
 
 /// Asks every descendant to end. A stopped one is continued, so that it can.
 pub(crate) fn terminate_all(helper: Pid) {
-    for found in descendants(helper) {
-        found.signal(helper, &[Signal::TERM, Signal::CONT]);
+    for found in descendants(helper, every) {
+        found.signal(helper, every, &[Signal::TERM, Signal::CONT]);
     }
 }
 
-/// Kills every descendant that can be found. What is stopped cannot fork, and the kernel restarts a fork
-/// that a signal overtook, so the tree is first stopped until nothing new shows up.
+/// Kills every descendant that can be found.
 pub(crate) fn kill_all(helper: Pid) {
+    kill_below(helper, every);
+}
+
+/// Kills every descendant that is meant, those below one that is not left out. What is stopped cannot fork, and the
+/// kernel restarts a fork that a signal overtook, so the tree is first stopped until nothing new shows up.
+pub(crate) fn kill_below(top: Pid, meant: fn(Pid) -> bool) {
     let mut stopped = HashSet::new();
     for _ in 0..MAX_STOPPING_ROUNDS {
         let mut fresh = false;
-        for found in descendants(helper) {
+        for found in descendants(top, meant) {
             if stopped.insert(found.pid) {
                 fresh = true;
-                found.signal(helper, &[Signal::STOP]);
+                found.signal(top, meant, &[Signal::STOP]);
             }
         }
         if !fresh {
             break;
         }
     }
-    for found in descendants(helper) {
-        found.signal(helper, &[Signal::KILL]);
+    for found in descendants(top, meant) {
+        found.signal(top, meant, &[Signal::KILL]);
     }
 }
 
+fn every(_: Pid) -> bool {
+    true
+}
+
 /// Parents before their children.
-fn descendants(helper: Pid) -> Vec<Descendant> {
-    let mut seen = HashSet::from([helper]);
-    let mut parents = VecDeque::from([helper]);
+fn descendants(top: Pid, meant: fn(Pid) -> bool) -> Vec<Descendant> {
+    let mut seen = HashSet::from([top]);
+    let mut parents = VecDeque::from([top]);
     let mut found = Vec::new();
     while let Some(parent) = parents.pop_front() {
         for pid in children(parent) {
-            if seen.insert(pid) {
+            if seen.insert(pid) && meant(pid) {
                 found.push(Descendant { pid, parent });
                 parents.push_back(pid);
             }
@@ -65,7 +74,7 @@ fn descendants(helper: Pid) -> Vec<Descendant> {
 }
 
 /// The children of all of a process's threads; none once it is gone.
-fn children(parent: Pid) -> Vec<Pid> {
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     let mut pids = Vec::new();
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero())) else {
         return pids;
@@ -80,14 +89,14 @@ fn children(parent: Pid) -> Vec<Pid> {
 }
 
 impl Descendant {
-    fn signal(self, helper: Pid, signals: &[Signal]) {
+    fn signal(self, top: Pid, meant: fn(Pid) -> bool, signals: &[Signal]) {
         // Gone already: nothing to signal.
         let Ok(process) = rustix::process::pidfd_open(self.pid, PidfdFlags::empty()) else {
             return;
         };
-        // Unreadable where /proc hides it; then only a child of the helper is certain to be one.
-        let known = parent(self.pid).map_or(self.parent == helper, |now| now == self.parent || now == helper);
-        if known {
+        // Unreadable where /proc hides it; then only a child of the top is certain to be one.
+        let known = parent(self.pid).map_or(self.parent == top, |now| now == self.parent || now == top);
+        if known && meant(self.pid) {
             for signal in signals {
                 // Fails when it is gone, and when it is another user's, which no_new_privs prevents.
                 let _ = rustix::process::pidfd_send_signal(&process, *signal);

@@ -6,9 +6,11 @@
 #![expect(clippy::disallowed_methods, reason = "it stands in for a runtime that calls `spawn`")]
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::Resource;
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
 use sandbox::{Confinement, Exit};
 use tokio::io::AsyncReadExt;
 
@@ -29,6 +31,14 @@ fn main() {
             let dumpable = rustix::process::dumpable_behavior();
             say(&format!("{hardened:?} {core:?} {dumpable:?} {:?}", block_on(run(&script))));
         }
+        "full" => {
+            let hardened = sandbox::harden_self();
+            let maximum = rustix::process::getrlimit(Resource::Fsize).maximum;
+            let limited = rustix::process::setrlimit(Resource::Fsize, Rlimit { current: Some(4), maximum });
+            let written = limited.map_err(Into::into).and_then(|()| std::fs::write(&script, "12345"));
+            say(&format!("{hardened:?} {:?}", written.map_err(|error| error.kind())));
+        }
+        "bystanders" => say(&block_on(bystanders(&script)).unwrap_or_else(|error| error.to_string())),
         "crowd" => say(&block_on(crowd())),
         "stay" => block_on(async {
             let process = sandbox::spawn(&shell(&script)).await;
@@ -91,7 +101,33 @@ async fn crowd() -> String {
     for task in tasks {
         good += usize::from(task.await.unwrap_or_default());
     }
+    format!("{good} {:?}", children())
+}
+
+fn children() -> String {
     let pid = std::process::id();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    format!("{good} {:?}", children.unwrap_or_else(|error| error.to_string()))
+    children.unwrap_or_else(|error| error.to_string())
+}
+
+/// Runs a script that kills its helper, and then asks processes of every other kind to end: by which signal each did.
+async fn bystanders(script: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let (program, _) = sandbox::spawn(&shell("sleep 1000 & setsid sleep 1000 & wait")).await?;
+    let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
+    // Its parent ends at once, so that it becomes a child of this process.
+    let daemon = "setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &";
+    let daemon = Command::new("sh").args(["-c", daemon]).output()?.stdout;
+    let daemon = Pid::from_raw(String::from_utf8(daemon)?.trim().parse()?).ok_or("no daemon")?;
+
+    let lost = run(script).await;
+    program.terminate(Duration::from_secs(3600));
+    let program = program.wait().await;
+    rustix::process::kill_process(Pid::from_child(&child), Signal::TERM)?;
+    let child = child.wait()?.signal();
+    let daemon = rustix::process::kill_process(daemon, Signal::TERM)
+        .and_then(|()| rustix::process::waitpid(Some(daemon), WaitOptions::empty()))
+        .ok()
+        .flatten()
+        .and_then(|(_, status)| status.terminating_signal());
+    Ok(format!("{lost:?} {program:?} {child:?} {daemon:?}, left {:?}", children()))
 }

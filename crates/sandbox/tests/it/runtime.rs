@@ -92,6 +92,27 @@ fn a_hardened_runtime_still_starts_programs_that_are_not() {
 }
 
 #[test]
+fn a_lost_helper_costs_nobody_elses_processes_their_lives() {
+    // Each of the others was there to be asked to end, and ended by that: a program with a helper, an ordinary child,
+    // and a daemon. Where the runtime itself can gain no privileges, a daemon is not told from what was lost.
+    let daemon = (!rustix::thread::no_new_privs().unwrap()).then_some(15);
+    let script = "setsid sh -c 'trap \"\" TERM; sleep 1000; :' & (setsid sleep 1000 &); kill -KILL $PPID; sleep 1000";
+    let lost = "Err(\"the sandbox helper was killed or stopped\")";
+    assert_eq!(told(&["bystanders", script]), format!("{lost} Ok(Signal(15)) Some(15) {daemon:?}, left \"\"\n"));
+}
+
+#[test]
+fn a_hardened_runtime_is_told_of_a_file_that_grows_too_large_and_programs_die_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let path = path.to_str().unwrap();
+    assert_eq!(told(&["full", path]), "Ok(()) Err(FileTooLarge)\n");
+    assert_eq!(std::fs::read(path).unwrap(), b"1234", "what the limit leaves room for is written");
+    let script = format!("ulimit -f 0; exec head -c 1 /dev/zero > {path}");
+    assert_eq!(told(&["hardened", &script]), "Ok(()) Some(0) Ok(NotDumpable) Ok((Signal(25), \"\"))\n");
+}
+
+#[test]
 fn a_runtime_that_was_started_with_children_ignored_still_gets_the_exit() {
     let script = format!("trap '' CHLD; exec {RUNTIME} run 'sleep 0 & exit 3'");
     let output = runtime(Path::new("/bin/sh"), &["-c", &script]).output().unwrap();

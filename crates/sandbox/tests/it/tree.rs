@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::{Lifeline, Output, finish, run, shell, soon, start};
 
 /// Five processes: plain, in a session of its own, double-forked, double-forked into its own session,
-/// and one that is stopped; each holds the lifeline and says so.
-fn family(lifeline: &std::path::Path, prelude: &str) -> String {
+/// and one that is stopped; each holds the lifeline and says so. Then what the program itself does.
+fn family(lifeline: &std::path::Path, prelude: &str, last: &str) -> String {
     format!(
         "{prelude} exec 9>{}
          hold() {{ echo up >&9; exec sleep 1000; }}
@@ -19,7 +19,7 @@ fn family(lifeline: &std::path::Path, prelude: &str) -> String {
          ( (hold) & )
          ( setsid sh -c '{prelude} echo up >&9; sleep 1000; :' & )
          sh -c '{prelude} echo up >&9; kill -STOP $$; sleep 1000' &
-         wait",
+         {last}",
         lifeline.display()
     )
 }
@@ -29,7 +29,7 @@ async fn terminate_reaches_those_that_left_the_group() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lifeline");
     let mut lifeline = Lifeline::new(&path);
-    let process = start(&shell(&family(&path, ""))).await;
+    let process = start(&shell(&family(&path, "", "wait"))).await;
     lifeline.heard(5).await;
     // Nobody ignores TERM, so the grace is not used up: it is far beyond the deadline.
     process.terminate(Duration::from_secs(3600));
@@ -42,7 +42,7 @@ async fn those_that_ignore_term_are_killed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lifeline");
     let mut lifeline = Lifeline::new(&path);
-    let process = start(&shell(&family(&path, "trap \"\" TERM;"))).await;
+    let process = start(&shell(&family(&path, "trap \"\" TERM;", "wait"))).await;
     lifeline.heard(5).await;
     process.terminate(Duration::from_millis(50));
     lifeline.cut().await;
@@ -94,7 +94,7 @@ async fn a_dropped_process_ends_with_its_tree() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lifeline");
     let mut lifeline = Lifeline::new(&path);
-    let process = start(&shell(&family(&path, "trap \"\" TERM;"))).await;
+    let process = start(&shell(&family(&path, "trap \"\" TERM;", "wait"))).await;
     lifeline.heard(5).await;
     drop(process);
     lifeline.cut().await;
@@ -144,6 +144,40 @@ async fn a_killed_helper_takes_the_program_and_its_group_along() {
     lifeline.cut().await;
     let error = soon(process.wait()).await.unwrap_err();
     assert!(matches!(error, SandboxError::HelperLost), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_a_killed_helper_leaves_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lifeline");
+    let mut lifeline = Lifeline::new(&path);
+    let script = family(&path, "trap \"\" TERM HUP;", "read line; kill -KILL $PPID; sleep 1000");
+    let mut confinement = shell(&script);
+    confinement.stdin = Stdin::Pipe;
+    let mut process = start(&confinement).await;
+    lifeline.heard(5).await;
+    process.stdin.as_mut().unwrap().write_all(b"\n").await.unwrap();
+    let error = soon(process.wait()).await.unwrap_err();
+    assert!(matches!(error, SandboxError::HelperLost), "{error:?}");
+    // It is told only when nothing is left.
+    lifeline.cut_already();
+}
+
+#[tokio::test]
+async fn what_breeds_after_its_helper_was_killed_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lifeline");
+    let mut lifeline = Lifeline::new(&path);
+    let script = format!(
+        "exec 9>{}; breed() {{ while :; do (sleep 0.01) & (setsid sh -c 'sleep 0.01; :' &) ; wait; done; }}
+         breed & (breed &) ; echo up >&9; kill -KILL $PPID; sleep 1000",
+        path.display()
+    );
+    let process = start_then(&script).await;
+    lifeline.heard(1).await;
+    let error = soon(process.wait()).await.unwrap_err();
+    assert!(matches!(error, SandboxError::HelperLost), "{error:?}");
+    lifeline.cut_already();
 }
 
 #[tokio::test]
