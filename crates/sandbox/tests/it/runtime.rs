@@ -59,7 +59,8 @@ async fn a_runtime_killed_outright_leaves_nothing() {
 fn a_binary_that_was_replaced_on_disk_finds_its_own_helper() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("runtime");
-    std::fs::copy(RUNTIME, &copy).unwrap();
+    // Copied by another process: a start in another thread would hold the written file open, and it could not be run.
+    assert!(Command::new("cp").arg(RUNTIME).arg(&copy).status().unwrap().success());
     // The script is the first process that the copy starts; it replaces the copy, and says what it sees.
     let replaced = folder.path().join("replaced");
     let program = format!(
