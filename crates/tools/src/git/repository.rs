@@ -6,8 +6,10 @@
 //! whose configuration holds only keys from a list that cannot run anything. What depends on a filter
 //! (such as LFS) may therefore be shown as changed.
 //!
-//! Repositories above the root are not entered; one whose parts lie elsewhere is refused. Links deeper
-//! inside the object store are not looked for: they can show no more than objects whose ids are known.
+//! Repositories above the root are not entered; one whose parts lie elsewhere is refused. Git follows
+//! links below its directory as well, and a pack or reference that is linked in shows another repository
+//! whole: so whatever git would follow there is looked through first, and any link that leaves refuses.
+//! The look comes before git starts; who can swap files in between is not held off here.
 
 use std::fs;
 use std::io::{self, Read};
@@ -23,6 +25,8 @@ use crate::proc::ProcessError;
 /// `HEAD`, `.git` files and the like are one short line.
 const MAX_LINE: u64 = 8 * 1024;
 const MAX_ALTERNATES: usize = 16;
+/// As many files as are looked through below the object stores and references of one repository.
+const MAX_ENTRIES: usize = 200_000;
 
 /// A work tree and where its repository is.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,8 +45,10 @@ pub(super) struct Repository {
 #[derive(Debug)]
 pub(super) struct StandIn {
     dir: TempDir,
-    /// The real paths that it leads to.
+    /// The real paths that it leads to, all below the root.
     pub(super) reads: Vec<PathBuf>,
+    /// How many more entries may be looked through.
+    left: usize,
 }
 
 /// The work tree that holds `given`, looked for from there up to `root` and no further.
@@ -85,7 +91,9 @@ fn git_dir(dir: &Path) -> Option<PathBuf> {
         let text = line(&entry).ok()?;
         dir.join(trimmed(text.strip_prefix(b"gitdir:")?))
     };
-    found.canonicalize().ok().filter(|found| found.join("HEAD").is_file())
+    // A `HEAD` that is a link is judged later, wherever it leads.
+    let usable = |head: PathBuf| head.is_file() || head.is_symlink();
+    found.canonicalize().ok().filter(|found| usable(found.join("HEAD")))
 }
 
 /// A short regular file. Opened without waiting, so that a FIFO in its place cannot hold the call.
@@ -106,25 +114,53 @@ fn trimmed(text: &[u8]) -> &Path {
 
 impl Repository {
     /// Makes the stand-in below `tmp`, with an empty configuration.
-    pub(super) fn stand_in(&self, tmp: &Path) -> Result<StandIn, ProcessError> {
+    ///
+    /// # Errors
+    /// When a part of the repository lies outside `root`, or is reached through a link that leaves it.
+    pub(super) fn stand_in(&self, root: &Path, tmp: &Path) -> Result<StandIn, ProcessError> {
         let dir = tempfile::Builder::new().prefix("git-").tempdir_in(tmp)?;
-        let mut stand_in = StandIn { dir, reads: vec![self.git_dir.clone(), self.common_dir.clone()] };
+        let mut stand_in = StandIn { dir, reads: Vec::new(), left: MAX_ENTRIES };
+        stand_in.read_below(root, &self.git_dir)?;
+        stand_in.read_below(root, &self.common_dir)?;
         fs::create_dir(stand_in.dir.path().join("info"))?;
-        fs::write(stand_in.dir.path().join("HEAD"), line(&self.git_dir.join("HEAD"))?)?;
+        let head = self.own(&self.git_dir, "HEAD")?.ok_or(io::ErrorKind::NotFound).map_err(io::Error::from)?;
+        fs::write(stand_in.dir.path().join("HEAD"), line(&head)?)?;
         for name in ["objects", "refs", "packed-refs", "reftable", "shallow", "info/exclude", "info/attributes"] {
-            stand_in.link(&self.common_dir, name)?;
-        }
-        for name in ["index", "info/sparse-checkout"] {
-            stand_in.link(&self.git_dir, name)?;
-        }
-        for entry in fs::read_dir(&self.git_dir)?.flatten() {
-            if let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with("sharedindex.")) {
-                stand_in.link(&self.git_dir, name)?;
+            let Some(real) = self.own(&self.common_dir, name)? else { continue };
+            stand_in.link(&real, name)?;
+            if name == "reftable" {
+                only_own_tables(&real)?;
+            }
+            if name == "objects" {
+                stand_in.follow_alternates(root, real)?;
             }
         }
-        stand_in.follow_alternates();
+        let shared = fs::read_dir(&self.git_dir)?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let shared = shared.filter(|name| name.starts_with("sharedindex."));
+        for name in ["index".to_owned(), "info/sparse-checkout".to_owned()].into_iter().chain(shared) {
+            if let Some(real) = self.own(&self.git_dir, &name)? {
+                stand_in.link(&real, &name)?;
+            }
+        }
         stand_in.configure(&[])?;
         Ok(stand_in)
+    }
+
+    /// The real path of a part of the repository, when it has that part as a file or directory.
+    fn own(&self, from: &Path, name: &str) -> Result<Option<PathBuf>, ProcessError> {
+        let path = from.join(name);
+        match path.canonicalize() {
+            Ok(real) if !real.starts_with(&self.git_dir) && !real.starts_with(&self.common_dir) => {
+                Err(ProcessError::RepositoryLinks)
+            }
+            // A special file is not part of this repository.
+            Ok(real) => Ok((real.is_file() || real.is_dir()).then_some(real)),
+            // Refused as if it led somewhere: what exists outside is not to be told either.
+            Err(_) if path.is_symlink() || path.parent().is_some_and(Path::is_symlink) => {
+                Err(ProcessError::RepositoryLinks)
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// The configuration files from which harmless keys are taken.
@@ -138,43 +174,110 @@ impl StandIn {
         self.dir.path()
     }
 
-    fn link(&mut self, from: &Path, name: &str) -> io::Result<()> {
-        // What does not exist, leads nowhere or is a special file is not part of this repository.
-        let Ok(real) = from.join(name).canonicalize() else { return Ok(()) };
-        if !real.is_file() && !real.is_dir() {
-            return Ok(());
+    /// Notes a real path as one that git reads.
+    fn read_below(&mut self, root: &Path, real: &Path) -> Result<(), ProcessError> {
+        if !real.starts_with(root) {
+            return Err(ProcessError::RepositoryOutside);
         }
-        symlink(&real, self.dir.path().join(name))?;
-        self.reads.push(real);
+        self.reads.push(real.to_owned());
         Ok(())
     }
 
-    /// Object stores that the object store borrows from are read as well.
-    fn follow_alternates(&mut self) {
-        let mut stores = vec![self.dir.path().join("objects")];
-        while let Some(store) = stores.pop() {
-            let Ok(list) = line(&store.join("info/alternates")) else { continue };
-            for alternate in list.split(|byte| *byte == b'\n').map(trimmed).filter(|path| !path.as_os_str().is_empty())
-            {
-                let Ok(real) = store.join(alternate).canonicalize() else { continue };
-                if !self.reads.contains(&real) && self.reads.len() < MAX_ALTERNATES * 2 {
-                    self.reads.push(real.clone());
-                    stores.push(real);
+    fn link(&mut self, real: &Path, name: &str) -> Result<(), ProcessError> {
+        if real.is_dir() {
+            self.look_through(real)?;
+        }
+        symlink(real, self.dir.path().join(name))?;
+        self.reads.push(real.to_owned());
+        Ok(())
+    }
+
+    /// Refuses a tree that holds anything but directories and regular files.
+    fn look_through(&mut self, tree: &Path) -> Result<(), ProcessError> {
+        let mut dirs = vec![tree.to_owned()];
+        while let Some(dir) = dirs.pop() {
+            let entries = match fs::read_dir(&dir) {
+                // Git's own upkeep removes directories.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries?,
+            };
+            for entry in entries {
+                let entry = entry?;
+                self.left = self.left.checked_sub(1).ok_or(ProcessError::RepositoryTooLarge { most: MAX_ENTRIES })?;
+                let kind = entry.file_type()?;
+                if kind.is_dir() {
+                    dirs.push(entry.path());
+                } else if !kind.is_file() {
+                    return Err(ProcessError::RepositoryLinks);
                 }
             }
         }
+        Ok(())
     }
 
-    /// Writes the configuration: ours, and of `entries` what is known to be harmless.
+    /// Object stores that the object store borrows from are read as well. The list is read as git reads
+    /// it, but for forms that nobody needs: those are refused, so that git cannot see more than this does.
+    fn follow_alternates(&mut self, root: &Path, objects: PathBuf) -> Result<(), ProcessError> {
+        let mut known = vec![objects.clone()];
+        let mut stores = vec![objects];
+        while let Some(store) = stores.pop() {
+            let list = match line(&store.join("info/alternates")) {
+                Ok(list) if u64::try_from(list.len()).is_ok_and(|length| length < MAX_LINE) => list,
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                _ => return Err(ProcessError::RepositoryBorrows),
+            };
+            for entry in list.split(|byte| *byte == b'\n').filter(|entry| !entry.is_empty() && !entry.starts_with(b"#"))
+            {
+                if entry.starts_with(b"\"") || entry.contains(&0) || entry.trim_ascii() != entry {
+                    return Err(ProcessError::RepositoryBorrows);
+                }
+                // Git takes `..` by the letter, before it follows any link.
+                let named = policy::lexical(&store.join(trimmed(entry)));
+                let Ok(real) = named.canonicalize() else {
+                    // Not there, so not read; outside of the root, that is not to be told.
+                    if named.starts_with(root) {
+                        continue;
+                    }
+                    return Err(ProcessError::RepositoryOutside);
+                };
+                if known.contains(&real) {
+                    continue;
+                }
+                if known.len() > MAX_ALTERNATES {
+                    return Err(ProcessError::RepositoryBorrows);
+                }
+                self.read_below(root, &real)?;
+                self.look_through(&real)?;
+                known.push(real.clone());
+                stores.push(real);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the configuration: no index over many packs, which names them by paths that may leave, and of `entries` what is known to be harmless.
     pub(super) fn configure(&self, entries: &[(String, String)]) -> io::Result<()> {
-        let mut text =
-            String::from("[core]\n\tbare = false\n\tquotepath = false\n[diff]\n\tautorefreshindex = false\n");
+        let mut text = String::from(
+            "[core]\n\tbare = false\n\tquotepath = false\n\tmultipackindex = false\n[diff]\n\tautorefreshindex = false\n",
+        );
         for (key, value) in entries.iter().filter(|(key, value)| harmless(key) && plain(value)) {
             if let Some((section, name)) = key.split_once('.') {
                 text.push_str(&format!("[{section}]\n\t{name} = {value}\n"));
             }
         }
         fs::write(self.dir.path().join("config"), text)
+    }
+}
+
+/// Refuses a list of reference tables that names files elsewhere.
+fn only_own_tables(reftable: &Path) -> Result<(), ProcessError> {
+    match line(&reftable.join("tables.list")) {
+        Ok(list) if list.contains(&b'/') || !u64::try_from(list.len()).is_ok_and(|length| length < MAX_LINE) => {
+            Err(ProcessError::RepositoryLinks)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -208,6 +311,19 @@ fn plain(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_files_than_agreed_are_looked_through() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir(tree.path().join("dir")).unwrap();
+        fs::write(tree.path().join("dir/file"), "").unwrap();
+        let look = |left| {
+            let mut stand_in = StandIn { dir: tempfile::tempdir().unwrap(), reads: Vec::new(), left };
+            stand_in.look_through(tree.path()).map(|()| stand_in.left).map_err(|error| error.to_string())
+        };
+        let too_large = "the repository of this work tree has more than 200000 files, too many to look through for links, so it is not read";
+        assert_eq!((look(3), look(2), look(1)), (Ok(1), Ok(0), Err(too_large.to_owned())));
+    }
 
     #[test]
     fn only_keys_that_can_run_nothing_pass() {

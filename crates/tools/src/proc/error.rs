@@ -66,6 +66,22 @@ pub(crate) enum ProcessError {
     /// The work tree belongs to a repository elsewhere.
     #[error("the repository of this work tree is outside the working directory, so it is not read")]
     RepositoryOutside,
+    /// Something below the repository's directory leads out of it, or may.
+    #[error(
+        "the repository of this work tree holds links or special files in place of its own files, so it is not read"
+    )]
+    RepositoryLinks,
+    /// More files than are looked through.
+    #[error(
+        "the repository of this work tree has more than {most} files, too many to look through for links, so it is not read"
+    )]
+    RepositoryTooLarge {
+        /// How many are looked through.
+        most: usize,
+    },
+    /// A list of borrowed object stores that git may read otherwise than we do.
+    #[error("the repository of this work tree borrows objects by a list that cannot be checked, so it is not read")]
+    RepositoryBorrows,
     /// A file of the repository or of the staging directory could not be read or made.
     #[error("cannot read the repository: {source}")]
     Repository {
@@ -105,6 +121,11 @@ impl ProcessError {
             Self::RepositoryOutside => {
                 Some("a linked work tree can be inspected where its main repository lies below the working directory")
             }
+            Self::RepositoryLinks => Some("a plain clone below the working directory can be inspected"),
+            Self::RepositoryTooLarge { .. } => Some("`git gc` packs loose objects and references into few files"),
+            Self::RepositoryBorrows => Some(
+                "`objects/info/alternates` may name a few directories below the working directory, one a line, without quotes",
+            ),
             Self::TooManyChanges => Some("ask for a part of them with `path`"),
             Self::Start(error) => error.hint(),
             Self::ToolProgram { .. }

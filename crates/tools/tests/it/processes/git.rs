@@ -178,6 +178,152 @@ async fn a_repository_whose_parts_lie_outside_is_refused_and_a_linked_work_tree_
     );
 }
 
+const MARKER: &str = "marker-of-the-private-repository";
+
+/// A repository at the root, and one beside it whose content must not be told.
+fn with_private() -> (Host, std::path::PathBuf) {
+    let host = Host::new();
+    repository(&host);
+    let private = host.beside("home").join("private");
+    std::fs::create_dir(&private).unwrap();
+    git(&private, &["init", "-q"]);
+    write(private.join("a.txt"), MARKER);
+    git(&private, &["add", "."]);
+    git(&private, &["commit", "-qm", MARKER]);
+    (host, private.join(".git"))
+}
+
+/// Every object of the private repository in one pack, and an index over packs.
+fn packed(private: &Path) {
+    let top = private.parent().unwrap();
+    git(top, &["repack", "-adq"]);
+    git(top, &["pack-refs", "--all"]);
+    git(top, &["multi-pack-index", "write"]);
+}
+
+/// Puts a link to `to` where the repository has `name`.
+fn linked(host: &Host, name: &str, to: &Path) {
+    let place = host.work(".git").join(name);
+    let _ = std::fs::remove_dir_all(&place);
+    let _ = std::fs::remove_file(&place);
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(to, place).unwrap();
+}
+
+async fn not_read(host: &Host, case: &str, start: &str) {
+    for (tool, input) in [(diff(host), json!({"staged": true})), (diff(host), json!({})), (status(host), json!({}))] {
+        let seen = host.call(&tool, input).await;
+        assert!(seen.is_error && seen.text.starts_with(start), "{case}: {}", seen.text);
+        let outside = host.beside("").display().to_string();
+        assert!(!seen.text.contains(MARKER) && !seen.text.contains(&outside), "{case}: {}", seen.text);
+    }
+}
+
+const LINKS: &str = "the repository of this work tree holds links or special files";
+const BORROWS: &str = "the repository of this work tree borrows objects by a list that cannot be checked";
+
+#[tokio::test]
+async fn links_within_the_git_directory_show_no_other_repository() {
+    // What was found: packs and loose objects linked in, and the branch.
+    let (host, private) = with_private();
+    for entry in std::fs::read_dir(private.join("objects")).unwrap() {
+        let name = Path::new("objects").join(entry.unwrap().file_name());
+        linked(&host, name.to_str().unwrap(), &private.join(&name));
+    }
+    linked(&host, "refs/heads/main", &private.join("refs/heads/main"));
+    let plain = git(&host.work(""), &["diff", "--cached"]);
+    assert!(plain.contains(MARKER), "the trap is not live: {plain}");
+    not_read(&host, "all", LINKS).await;
+
+    let names = [
+        "HEAD",
+        "index",
+        "packed-refs",
+        "shallow",
+        "refs",
+        "refs/heads",
+        "refs/heads/main",
+        "refs/tags/new",
+        "objects",
+        "objects/pack",
+        "objects/pack/new.pack",
+        "objects/info",
+        "objects/info/alternates",
+        "objects/ab",
+        "objects/ab/cd",
+        "info",
+        "info/exclude",
+        "info/attributes",
+        "reftable/0x0-0x0.ref",
+        "sharedindex.0",
+    ];
+    let (host, private) = with_private();
+    packed(&private);
+    let spare = host.beside("home").join("spare");
+    std::fs::rename(host.work(".git"), &spare).unwrap();
+    for name in names {
+        for to in [name, "missing"] {
+            let _ = std::fs::remove_dir_all(host.work(".git"));
+            let copied = Command::new("cp").arg("-a").arg(&spare).arg(host.work(".git")).status().unwrap();
+            assert!(copied.success());
+            linked(&host, name, &private.join(to));
+            not_read(&host, name, LINKS).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_packed_and_borrowed_inside_is_read() {
+    let host = Host::new();
+    repository(&host);
+    let expected = host.call(&status(&host), json!({})).await.text;
+    packed(&host.work(".git"));
+    assert_eq!(host.call(&status(&host), json!({})).await.text, expected);
+    // The objects lie in another store below the root, which may be named in each way that is taken.
+    let store = host.work(".git/store");
+    std::fs::create_dir(&store).unwrap();
+    for name in ["pack", "info"] {
+        std::fs::rename(host.work(".git/objects").join(name), store.join(name)).unwrap();
+    }
+    let list = host.work(".git/objects/info/alternates");
+    for entry in ["# ours\n../store\n../gone\n".to_owned(), store.display().to_string()] {
+        write(&list, &entry);
+        assert_eq!(host.call(&status(&host), json!({})).await.text, expected, "{entry}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_stores_that_git_reads_otherwise_is_refused() {
+    let (host, private) = with_private();
+    let store = private.join("objects");
+    std::os::unix::fs::symlink(&store, host.work("evil ")).unwrap();
+    std::fs::create_dir(host.work("evil")).unwrap();
+    std::fs::create_dir_all(host.work("deep/er")).unwrap();
+    std::os::unix::fs::symlink(host.work("deep/er"), host.work("jump")).unwrap();
+    for n in 0..20 {
+        std::fs::create_dir_all(host.work(format!("stores/{n}"))).unwrap();
+    }
+    let many: String = (0..20).map(|n| format!("../../stores/{n}\n")).collect();
+    let outside = "the repository of this work tree is outside the working directory";
+    let cases = [
+        (format!("\"{}\"\n", store.display()), BORROWS),
+        ("../../evil \n".to_owned(), BORROWS),
+        ("../../evil\r\n".to_owned(), BORROWS),
+        (format!("{}\0x\n", store.display()), BORROWS),
+        (many, BORROWS),
+        (format!("{}{}\n", "#\n".repeat(8 * 1024), store.display()), BORROWS),
+        (format!("{}\n", store.display()), outside),
+        (format!("{}\n", store.join("missing").display()), outside),
+        ("../../jump/../../../home/private/.git/objects\n".to_owned(), outside),
+    ];
+    for (list, start) in cases {
+        write(host.work(".git/objects/info/alternates"), &list);
+        not_read(&host, &list, start).await;
+    }
+    write(host.work(".git/objects/info/alternates"), "../../evil\n");
+    assert!(!host.call(&status(&host), json!({})).await.is_error);
+}
+
 #[tokio::test]
 async fn paths_that_the_policy_hides_are_withheld_and_counted() {
     let mut host = Host::new();
