@@ -55,6 +55,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<u8, Failure> {
+    // Memory may hold credentials: no core dump, no reading by processes of the same user. A file limit
+    // becomes an error of the write that meets it.
+    sandbox::harden_self().map_err(|error| {
+        Failure::unusable(error.to_string()).code("E-RUN-003").hint("the host refuses what it should allow any process")
+    })?;
     match command {
         Command::Run(args) => commands::run::run(&args),
         Command::Check(args) => commands::check::run(&args),

@@ -203,4 +203,11 @@ fn what_a_capsule_is_made_of_is_not_the_agents_to_change() {
     assert!(results[5].contains("free.md"), "{}", results[5]);
     assert!(!results[5].contains("blocked"), "{}", results[5]);
     assert!(ran.stderr.contains("nothing in the workdir is named `missing` yet"), "{}", ran.stderr);
+    // The rule of the fence, the operator's prompt, the context documents, the skills: in this order.
+    let requests = stage.server.requests();
+    let system = requests[0].body["messages"][0]["content"].as_str().unwrap();
+    let place = |text: &str| system.find(text).unwrap_or_else(|| panic!("no `{text}` in {system}"));
+    let order = [fence::RULE.trim_end(), "You are a test.", "Be kind.", "- `style`:"].map(place);
+    assert!(order.is_sorted() && order[0] == 0, "{order:?}");
+    assert!(!system.contains("Be brief."), "a skill's text comes when it is called");
 }
