@@ -291,15 +291,15 @@ fn check(place: &Place, cleared: &Cleared, operation: Operation) -> Result<(), T
     }
 }
 
-/// Gives a file another's owner, as far as that is ours to give, and its mode.
+/// Gives a file another's owner, as far as that is ours to give, and its mode but for set-id bits: whoever
+/// set those vouched for the old content, not for this.
 fn adopt(file: &File, like: &Node, executable: Option<bool>) -> Result<(), Errno> {
     let new = rustix::fs::fstat(file)?;
     let (uid, gid) = (like.stat().st_uid, like.stat().st_gid);
     if (new.st_uid, new.st_gid) != (uid, gid) {
-        // Before the mode, because it clears set-id bits.
         let _ = rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
     }
-    let old = like.stat().st_mode & 0o7777;
+    let old = like.stat().st_mode & 0o1777;
     let mode = match executable {
         None => old,
         Some(true) => old | ((old & 0o444) >> 2),

@@ -50,6 +50,29 @@ fn the_mode_of_a_file_is_kept_and_a_new_one_has_the_usual() {
 }
 
 #[test]
+fn new_content_never_takes_over_the_right_to_run_as_somebody_else() {
+    let desk = Desk::new();
+    let path = desk.root().join("file");
+    let patch =
+        "--- a/file\n+++ b/file\n@@ -1 +1 @@\n-old\n\\ No newline at end of file\n+new\n\\ No newline at end of file\n";
+    let changes = [
+        ("files_write", json!({"filePath": "file", "content": "new"})),
+        ("files_edit", json!({"filePath": "file", "oldText": "old", "newText": "new"})),
+        ("files_patch", json!({"patch": patch})),
+    ];
+    for (tool, input) in changes {
+        for bits in [0o4755, 0o2755, 0o6711] {
+            desk.put("file", "old");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(bits)).unwrap();
+            assert_eq!(mode(&desk, "file"), bits);
+            desk.ok(tool, input.clone());
+            assert_eq!((mode(&desk, "file"), desk.text("file").as_str()), (bits & 0o777, "new"), "{tool}");
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[test]
 fn what_is_no_place_for_a_file_is_told_and_nothing_is_left_behind() {
     let desk = Desk::new();
     desk.put("file", "x");
