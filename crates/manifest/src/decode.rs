@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::diagnostic::{Code, Diagnostic, shown};
+use crate::private::{hides_key, is_private_key};
 use crate::source::Source;
 use crate::yaml::{Entry, Kind, Location, Node, Plain};
 
@@ -37,11 +38,19 @@ impl From<usize> for Step {
     }
 }
 
-/// The path as it is shown: `artifacts[1].models["gpt-4.1"].context_window`.
+/// Whether what stands at `path` may be a credential.
+pub(crate) fn is_private(path: &[Step]) -> bool {
+    path.iter().any(|step| matches!(step, Step::Key(key) if is_private_key(key)))
+}
+
+/// The path as it is shown: `artifacts[1].models["gpt-4.1"].context_window`. A key that may be a
+/// credential is left out.
 pub(crate) fn show_path(path: &[Step]) -> String {
     let mut out = String::new();
+    let mut private = false;
     for step in path {
         match step {
+            Step::Key(key) if hides_key(private, key) => out.push_str("[…]"),
             Step::Index(index) => out.push_str(&format!("[{index}]")),
             Step::Key(key) if key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => {
                 if !out.is_empty() {
@@ -51,6 +60,7 @@ pub(crate) fn show_path(path: &[Step]) -> String {
             }
             Step::Key(key) => out.push_str(&format!("[\"{}\"]", shown(key))),
         }
+        private = private || is_private(std::slice::from_ref(step));
     }
     out
 }
@@ -59,12 +69,20 @@ pub(crate) fn show_path(path: &[Step]) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Fault {
     pub(crate) message: String,
+    /// What was found instead, as it is shown unless it may be a credential.
+    found: Option<String>,
     pub(crate) hint: Option<String>,
 }
 
 impl Fault {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { message: message.into(), found: None, hint: None }
+    }
+
+    /// What was found instead; in a private place it is not told.
+    pub(crate) fn found(mut self, text: impl Into<String>) -> Self {
+        self.found = Some(text.into());
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -137,13 +155,17 @@ impl<'a> Context<'a> {
 
     /// Reports a wrong type. A credential is not echoed.
     fn expected<T>(&mut self, what: &str, node: &Node, hint: Option<String>) -> Option<T> {
-        let secret = matches!(self.path.last(), Some(Step::Key(key)) if key == "api_key");
+        let secret = self.is_private() && matches!(node.kind, Kind::Scalar { plain, .. } if plain != Plain::Null);
         let found = if secret { "something else".to_owned() } else { node.describe() };
         let name = self.name();
         let mut diagnostic = self.diagnostic(node.location, format!("{name} must be {what}, found {found}"));
-        diagnostic.hint = hint;
+        diagnostic.hint = hint.filter(|_| !secret);
         self.found.push(diagnostic);
         None
+    }
+
+    fn is_private(&self) -> bool {
+        is_private(&self.path)
     }
 
     /// How a message calls the current field.
@@ -159,7 +181,9 @@ impl<'a> Context<'a> {
     /// Reports a value that broke its type's own rule.
     pub(crate) fn fault<T>(&mut self, node: &Node, fault: Fault) -> Option<T> {
         let name = self.name();
-        let mut diagnostic = self.diagnostic(node.location, format!("{name} {}", fault.message));
+        let found = fault.found.filter(|_| !self.is_private()).map(|found| format!(", found {found}"));
+        let message = format!("{name} {}{}", fault.message, found.unwrap_or_default());
+        let mut diagnostic = self.diagnostic(node.location, message);
         diagnostic.hint = fault.hint;
         self.found.push(diagnostic);
         None
@@ -175,7 +199,11 @@ impl<'a> Context<'a> {
                 continue;
             }
             let owner = self.name();
-            let message = format!("{owner} has no key `{}`", shown(&entry.key));
+            let message = if hides_key(self.is_private(), &entry.key) {
+                format!("{owner} has a key that is none of its keys")
+            } else {
+                format!("{owner} has no key `{}`", shown(&entry.key))
+            };
             self.path.push(entry.key.clone().into());
             let accepted = self.diagnostic(entry.location, message).accepted(known.iter().copied());
             let mut diagnostic = accepted.suggest(&entry.key);
@@ -227,8 +255,7 @@ impl<'a> Context<'a> {
                 self.fault(node, Fault::new("holds a NUL character"))
             }
             Kind::Scalar { text, plain: Plain::Text } => Some(text),
-            Kind::Scalar { text, plain: Plain::Bool(_) | Plain::Integer | Plain::Float } if !matches!(self.path.last(), Some(Step::Key(key)) if key == "api_key") =>
-            {
+            Kind::Scalar { text, plain: Plain::Bool(_) | Plain::Integer | Plain::Float } => {
                 let hint = format!("write it in quotes: \"{}\"", shown(text));
                 self.expected("a text", node, Some(hint))
             }
@@ -244,7 +271,8 @@ impl<'a> Context<'a> {
         let index = words.iter().position(|word| word == text);
         if index.is_none() {
             let name = self.name();
-            let message = format!("{name} cannot be {}", node.describe());
+            let found = if self.is_private() { "this text".to_owned() } else { node.describe() };
+            let message = format!("{name} cannot be {found}");
             let diagnostic = self.diagnostic(node.location, message);
             self.found.push(diagnostic.accepted(words.iter().copied()).suggest(text));
         }
@@ -334,7 +362,7 @@ macro_rules! whole_number {
                 let value = cx.integer(node)?;
                 match Self::try_from(value) {
                     Ok(value) => Some(value),
-                    Err(_) => cx.fault(node, Fault::new(format!("must be at most {}, found {value}", Self::MAX))),
+                    Err(_) => cx.fault(node, Fault::new(format!("must be at most {}", Self::MAX)).found(value.to_string())),
                 }
             }
 

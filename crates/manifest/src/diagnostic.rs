@@ -181,10 +181,6 @@ impl Diagnostic {
     }
 
     pub(crate) fn field(mut self, field: String) -> Self {
-        // A credential on a line of its own would not be recognised by its key.
-        if field.ends_with("api_key") && self.excerpt.as_ref().is_some_and(|line| !line.contains("api_key")) {
-            self.excerpt = None;
-        }
         self.field = field;
         self
     }

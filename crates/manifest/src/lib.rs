@@ -28,6 +28,7 @@ mod diagnostic;
 mod limits;
 mod load;
 mod model;
+mod private;
 mod publisher;
 mod resolve;
 mod scaffold;

@@ -26,13 +26,16 @@ pub(crate) struct Source {
 struct Inner {
     path: PathBuf,
     text: String,
-    /// Where each line begins; found when the first line is shown.
+    /// Where each line begins; found when the first line is asked for.
     lines: OnceLock<Vec<usize>>,
+    /// The text with its credentials covered, and where each of its lines begins; made with the first
+    /// line that is shown.
+    covered: OnceLock<(String, Vec<usize>)>,
 }
 
 impl Source {
     pub(crate) fn new(path: PathBuf, text: String) -> Self {
-        Self { inner: Arc::new(Inner { path, text, lines: OnceLock::new() }) }
+        Self { inner: Arc::new(Inner { path, text, lines: OnceLock::new(), covered: OnceLock::new() }) }
     }
 
     /// The name to show, as the user or the manifest spelled it.
@@ -95,13 +98,17 @@ impl Source {
     /// A line by its number, without its end.
     pub(crate) fn line(&self, number: u32) -> Option<&str> {
         let starts = self.inner.lines.get_or_init(|| line_starts(self.text()));
-        let index = usize::try_from(number).ok()?.checked_sub(1)?;
-        self.text().get(*starts.get(index)?..)?.split(['\n', '\r']).next()
+        line_of(self.text(), starts, number)
     }
 
     /// The line that holds `at`, ready to be shown: no control characters, no credential.
     pub(crate) fn excerpt(&self, at: Location) -> Option<String> {
-        let line = self.line(at.line)?;
+        let (covered, starts) = self.inner.covered.get_or_init(|| {
+            let covered = crate::private::cover(self.text());
+            let starts = line_starts(&covered);
+            (covered, starts)
+        });
+        let line = line_of(covered, starts, at.line)?;
         let mut shown: String = line
             .chars()
             .take(MAX_SHOWN)
@@ -114,8 +121,13 @@ impl Source {
         if line.chars().nth(MAX_SHOWN).is_some() {
             shown.push('…');
         }
-        Some(cover_key(&shown))
+        Some(shown)
     }
+}
+
+fn line_of<'t>(text: &'t str, starts: &[usize], number: u32) -> Option<&'t str> {
+    let index = usize::try_from(number).ok()?.checked_sub(1)?;
+    text.get(*starts.get(index)?..)?.split(['\n', '\r']).next()
 }
 
 /// Where each line begins. As in YAML, a carriage return alone ends a line too.
@@ -136,26 +148,6 @@ fn location_at(text: &str, offset: usize) -> Location {
         column: u32::try_from(column).unwrap_or(u32::MAX),
         length: 1,
     }
-}
-
-/// Puts stars over what follows `api_key:` on a line, unless it is a `${NAME}`. The width stays.
-fn cover_key(line: &str) -> String {
-    const KEY: &str = "api_key";
-    let mut out = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once(KEY) {
-        out.push_str(before);
-        out.push_str(KEY);
-        let value = after.trim_start_matches([' ', ':', '"', '\'']);
-        if !value.starts_with("${") {
-            out.push_str(after.strip_suffix(value).unwrap_or_default());
-            out.extend(value.chars().map(|_| '*'));
-            return out;
-        }
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }
 
 /// Why a file could not be read.
@@ -209,23 +201,4 @@ pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, ReadFault> {
         return Err(ReadFault::TooLarge);
     }
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cover_key;
-
-    #[test]
-    fn a_literal_key_is_covered_and_a_reference_is_not() {
-        for (line, shown) in [
-            ("api_key: sk-1", "api_key: ****"),
-            ("{ api_key: \"s,1\", x: y }", "{ api_key: \"************"),
-            ("api_key: ${KEY}", "api_key: ${KEY}"),
-            ("a: { api_key: ${K}, b: { api_key: x } }", "a: { api_key: ${K}, b: { api_key: *****"),
-            ("api_key", "api_key"),
-            ("model: sk-1", "model: sk-1"),
-        ] {
-            assert_eq!(cover_key(line), shown);
-        }
-    }
 }

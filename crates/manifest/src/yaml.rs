@@ -8,6 +8,7 @@
 use serde_saphyr::granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span};
 
 use crate::diagnostic::{Code, Diagnostic, Rejected, shown};
+use crate::private::{hides_key, is_private_key};
 use crate::source::Source;
 
 /// Nodes that one file may hold.
@@ -252,11 +253,21 @@ impl Builder<'_> {
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Mapping { entries, key, .. }) => match key.take() {
                 Some((name, location)) => entries.push(Entry { key: name, location, value: node }),
-                None => match read_key(self.source, node, entries, &mut self.found) {
-                    Ok(read) => *key = Some(read),
-                    Err(diagnostic) => return self.stop(*diagnostic),
-                },
+                None => return self.add_key(node),
             },
+        }
+        Some(())
+    }
+
+    fn add_key(&mut self, node: Node) -> Option<()> {
+        let private = self.open.iter().any(|open| match open {
+            Open::Mapping { key: Some((key, _)), .. } => is_private_key(key),
+            Open::Mapping { .. } | Open::List { .. } => false,
+        });
+        let Some(Open::Mapping { entries, key, .. }) = self.open.last_mut() else { return Some(()) };
+        match read_key(self.source, node, entries, private, &mut self.found) {
+            Ok(read) => *key = Some(read),
+            Err(diagnostic) => return self.stop(*diagnostic),
         }
         Some(())
     }
@@ -267,10 +278,11 @@ fn read_key(
     source: &Source,
     node: Node,
     before: &[Entry],
+    private: bool,
     found: &mut Vec<Diagnostic>,
 ) -> Result<(String, Location), Box<Diagnostic>> {
     let location = node.location;
-    let described = node.describe();
+    let described = if private { "something else".to_owned() } else { node.describe() };
     let refuse = |message: String, hint: &str| {
         Err(Box::new(Diagnostic::at(Code::Syntax, source, location, message).with_hint(hint)))
     };
@@ -287,7 +299,8 @@ fn read_key(
         return refuse("merge keys (`<<`) are not accepted".to_owned(), "write the keys out where they are needed");
     }
     if let Some(first) = before.iter().find(|entry| entry.key == text) {
-        let message = format!("the key `{}` stands twice, first on line {}", shown(&text), first.location.line);
+        let key = if hides_key(private, &text) { "a key".to_owned() } else { format!("the key `{}`", shown(&text)) };
+        let message = format!("{key} stands twice, first on line {}", first.location.line);
         let diagnostic = Diagnostic::at(Code::Syntax, source, location, message);
         found.push(diagnostic.with_hint("keep one of the two; nothing is merged"));
     }

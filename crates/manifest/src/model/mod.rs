@@ -20,6 +20,7 @@ pub use capabilities::{
 pub(crate) use gateway::{ApiKey, GatewayDeclaration};
 pub use gateway::{Credential, Gateway, Literal};
 pub use inference::{Choice, Engine, Inference, ModelLimits};
+pub(crate) use net::is_address;
 pub use net::{Endpoint, Host, NetworkEntry, Scheme};
 pub use settings::{
     Authentication, Compaction, Control, Exports, Lifecycle, Listener, Observability, PeerFiles, Retry, Share, Trace,

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::decode::{Context, Fault, Value};
 use crate::diagnostic::shown;
+use crate::private::cover_addresses;
 use crate::yaml::Node;
 
 /// `http` or `https`.
@@ -115,7 +116,8 @@ impl Endpoint {
 
     fn parse(text: &str) -> Result<Self, Fault> {
         let refuse = |why: &str| {
-            Err(Fault::new(format!("{why}, found `{}`", shown(text)))
+            Err(Fault::new(why)
+                .found(format!("`{}`", shown(&cover_addresses(text))))
                 .hint("for example `https://api.example.com` or `http://127.0.0.1:8080/v1`"))
         };
         let Some((scheme, rest)) = split_scheme(text) else {
@@ -180,7 +182,8 @@ pub struct NetworkEntry {
 impl NetworkEntry {
     fn parse(text: &str) -> Result<Self, Fault> {
         let refuse = |why: &str| {
-            Err(Fault::new(format!("{why}, found `{}`", shown(text)))
+            Err(Fault::new(why)
+                .found(format!("`{}`", shown(&cover_addresses(text))))
                 .hint("accepted are `host`, `host:port` and `scheme://host[:port]`, with `*.` only at the front"))
         };
         let (scheme, rest) = match split_scheme(text) {
@@ -224,6 +227,13 @@ impl Value for NetworkEntry {
     fn shape() -> crate::schema::Shape {
         crate::schema::Shape::Text { pattern: Some("^(https?://)?(\\*\\.)?[A-Za-z0-9.:\\[\\]_-]+/?$") }
     }
+}
+
+/// Whether `text` is `http(s)://host[:port]` and nothing more.
+pub(crate) fn is_address(text: &str) -> bool {
+    split_scheme(text)
+        .and_then(|(_, authority)| split_port(authority))
+        .is_some_and(|(host, _)| parse_host(host, false).is_some())
 }
 
 fn split_scheme(text: &str) -> Option<(Scheme, &str)> {

@@ -52,8 +52,8 @@ impl Value for Share {
         match number {
             Some(number) if number > 0.0 && number <= 1.0 => Some(Self(number)),
             _ => {
-                let message = format!("must be a number above 0 and at most 1, found {}", node.describe());
-                cx.fault(node, Fault::new(message))
+                let fault = Fault::new("must be a number above 0 and at most 1");
+                cx.fault(node, fault.found(node.describe()))
             }
         }
     }

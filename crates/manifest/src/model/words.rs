@@ -291,7 +291,7 @@ fn all(text: &str, limit: usize, test: impl Fn(char) -> bool) -> bool {
 }
 
 fn check(holds: bool, text: &str, rule: &str) -> Result<(), Fault> {
-    if holds { Ok(()) } else { Err(Fault::new(format!("must be {rule}, found `{}`", shown(text)))) }
+    if holds { Ok(()) } else { Err(Fault::new(format!("must be {rule}")).found(format!("`{}`", shown(text)))) }
 }
 
 fn capsule_name(text: &str) -> Result<(), Fault> {

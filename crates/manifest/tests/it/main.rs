@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot be set up fails")]
 
 mod accepted;
+mod credentials;
 mod fixture;
 mod properties;
 mod refused;
