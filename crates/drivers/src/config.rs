@@ -51,8 +51,8 @@ pub struct Config {
     pub request: Map<String, Value>,
     /// Retries.
     pub retry: Retry,
-    /// How long the provider may send nothing before the attempt counts as failed. There is no limit
-    /// for the whole answer: a long one is not a failure.
+    /// How long the provider may send nothing of an answer before the attempt counts as failed; comments
+    /// and pings are nothing. There is no limit for the whole answer: a long one is not a failure.
     pub idle_timeout: Duration,
     /// The `user-agent` header.
     pub user_agent: String,

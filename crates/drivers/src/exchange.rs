@@ -14,11 +14,11 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, Url};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use vocab::{BoxFuture, CallParams, DeltaSink, Driver, DriverError, DriverErrorKind as Kind, Reply, ToolSpec, Wire};
 
 use crate::config::{BuildError, Config, Retry};
-use crate::failure::{Fault, Who, printable};
+use crate::failure::{Fault, Who};
 use crate::retry::{Attempt, with_retries};
 
 use client::Setup;
@@ -52,10 +52,20 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     fn decoder(&self) -> Box<dyn Decoder>;
 }
 
+/// What an event was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// No part of the answer: it only shows that the connection lives.
+    Nothing,
+    /// A part of the answer.
+    Part,
+    /// Its end: nothing more is to be read.
+    Whole,
+}
+
 /// Reads one answer's events.
 pub(crate) trait Decoder: Send {
-    /// Takes an event; `true` when the answer is complete and nothing more is to be read.
-    fn event(&mut self, event: &Event<'_>, sink: &mut dyn DeltaSink) -> Result<bool, Fault>;
+    fn event(&mut self, event: &Event<'_>, sink: &mut dyn DeltaSink) -> Result<Step, Fault>;
 
     /// Whether the answer may end here.
     fn may_end(&self) -> bool;
@@ -117,8 +127,11 @@ impl<P: Protocol> HttpDriver<P> {
         let status = response.status();
         if status.is_redirection() {
             let to = response.headers().get(LOCATION).map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
-            let to = to.map(|to| format!(" to `{}`", printable(&to, 100))).unwrap_or_default();
-            let mut fault = Fault::bad(format!("redirects{to} ({}), which is not followed", status.as_u16()));
+            let end = format!("({}), which is not followed", status.as_u16());
+            let mut fault = match to {
+                Some(to) => Fault::bad("redirects to `").quoting(to, 100, format!("` {end}")),
+                None => Fault::bad(format!("redirects {end}")),
+            };
             fault.status = Some(status.as_u16());
             return Err(fault);
         }
@@ -127,10 +140,11 @@ impl<P: Protocol> HttpDriver<P> {
             let body = self.error_body(response).await;
             return Err(Fault::of_status(status.as_u16(), &headers, &body));
         }
-        let media_type =
-            headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).to_lowercase());
-        let essence = media_type.as_deref().map(|value| value.split(';').next().unwrap_or_default().trim());
-        if matches!(essence, None | Some("text/event-stream")) {
+        let Some(media_type) = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes())) else {
+            return Ok(response);
+        };
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        if essence.eq_ignore_ascii_case("text/event-stream") {
             return Ok(response);
         }
         let body = self.error_body(response).await;
@@ -139,7 +153,7 @@ impl<P: Protocol> HttpDriver<P> {
         {
             return Err(Fault::of_error(error));
         }
-        Err(Fault::bad(format!("answered `{}` instead of an event stream", printable(essence.unwrap_or_default(), 60))))
+        Err(Fault::bad("answered `").quoting(media_type, 60, "` instead of an event stream"))
     }
 
     /// The first bytes of an error's body, as far as they come.
@@ -162,11 +176,13 @@ impl<P: Protocol> HttpDriver<P> {
         let mut sse = Sse::default();
         let mut decoder = self.protocol.decoder();
         let mut total = 0_usize;
+        // Of the last event that said something: what only keeps the connection must not hold the call.
+        let mut heard = Instant::now();
         loop {
             // Some servers keep a finished stream open; what could still come is the usage.
             let patience =
                 if decoder.may_end() { self.idle_timeout.min(Duration::from_secs(5)) } else { self.idle_timeout };
-            let chunk = match timeout(patience, response.chunk()).await {
+            let chunk = match timeout(patience.saturating_sub(heard.elapsed()), response.chunk()).await {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) | Ok(Err(_)) | Err(_) if decoder.may_end() => break,
                 Ok(Ok(None)) if total > 0 && sse.events() == 0 => {
@@ -176,13 +192,13 @@ impl<P: Protocol> HttpDriver<P> {
                     return Err(Fault::new(Kind::CutStream, "ended the stream in the middle of the answer"));
                 }
                 Ok(Err(error)) => {
-                    let cause = client::cause(&error);
-                    return Err(Fault::new(Kind::CutStream, format!("broke off in the middle of the answer: {cause}")));
+                    let fault = Fault::new(Kind::CutStream, "broke off in the middle of the answer: ");
+                    return Err(client::because(fault, &error));
                 }
                 Err(_) => {
                     return Err(Fault::new(
                         Kind::CutStream,
-                        format!("sent nothing for {patience:?} in the middle of the answer"),
+                        format!("sent nothing of the answer for {patience:?} in the middle of it"),
                     ));
                 }
             };
@@ -190,7 +206,14 @@ impl<P: Protocol> HttpDriver<P> {
             if total > LONGEST_REPLY {
                 return Err(Fault::bad(format!("sent an answer of more than {} MiB", LONGEST_REPLY >> 20)));
             }
-            if sse.feed(&chunk, &mut |event| decoder.event(event, sink))? {
+            let whole = sse.feed(&chunk, &mut |event| {
+                let step = decoder.event(event, sink)?;
+                if step != Step::Nothing {
+                    heard = Instant::now();
+                }
+                Ok(step == Step::Whole)
+            })?;
+            if whole {
                 // A body that is read to its end leaves its connection for the next call.
                 let tail = async { while let Ok(Some(_)) = response.chunk().await {} };
                 let _ = timeout(TAIL, tail).await;

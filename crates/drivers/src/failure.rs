@@ -20,9 +20,19 @@ const SHOWN: usize = 300;
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) detail: String,
+    /// Foreign words that follow the detail, whole and as they came until the key is out of them.
+    quote: Option<Quote>,
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) retryable: bool,
+}
+
+/// Words of somebody else, and how they are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Quote {
+    text: String,
+    limit: usize,
+    after: String,
 }
 
 impl Fault {
@@ -31,11 +41,17 @@ impl Fault {
             Kind::RateLimit | Kind::Overloaded | Kind::Network | Kind::CutStream | Kind::Server => true,
             Kind::Auth | Kind::InvalidRequest | Kind::ContextTooLong | Kind::BadResponse => false,
         };
-        Self { kind, detail: detail.into(), status: None, retry_after: None, retryable }
+        Self { kind, detail: detail.into(), quote: None, status: None, retry_after: None, retryable }
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(Kind::BadResponse, detail)
+    }
+
+    /// Goes on with foreign words, of which at most `limit` characters are shown, and then with ours. The
+    /// words must not be cut or changed before: a piece of the key could not be recognised any more.
+    pub(crate) fn quoting(self, text: impl Into<String>, limit: usize, after: impl Into<String>) -> Self {
+        Self { quote: Some(Quote { text: text.into(), limit, after: after.into() }), ..self }
     }
 
     pub(crate) fn for_good(self) -> Self {
@@ -69,10 +85,11 @@ impl Fault {
         if let Some(status) = status {
             let _ = write!(detail, " ({status})");
         }
-        if !words.message.is_empty() {
-            let _ = write!(detail, ": {}", words.message);
+        if words.message.is_empty() {
+            return Self { retryable, ..Self::new(kind, detail) };
         }
-        Self { retryable, ..Self::new(kind, detail) }
+        detail.push_str(": ");
+        Self { retryable, ..Self::new(kind, detail).quoting(&words.message, SHOWN, "") }
     }
 }
 
@@ -94,8 +111,12 @@ impl Who {
     }
 
     pub(crate) fn error(&self, fault: Fault) -> DriverError {
-        // Before it is cut: a piece of the key could not be recognised any more.
-        let detail = self.redactor.redact_owned(fault.detail).into_string();
+        let mut detail = self.redactor.redact_owned(fault.detail).into_string();
+        if let Some(Quote { text, limit, after }) = fault.quote {
+            let text = self.redactor.redact_owned(text).into_string();
+            detail.push_str(&printable(&text, limit));
+            detail.push_str(&after);
+        }
         DriverError {
             kind: fault.kind,
             status: fault.status,

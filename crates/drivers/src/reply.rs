@@ -4,12 +4,14 @@ use std::collections::HashSet;
 
 use fence::{ModelText, Unfenced};
 use serde_json::Number;
-use vocab::{Arguments, Part, StopReason, Thinking, ToolCall};
+use vocab::{Arguments, DriverErrorKind, Part, StopReason, Thinking, ToolCall};
 
-use crate::failure::{Fault, printable};
+use crate::failure::Fault;
 
-/// The longest id or name of a tool call that is believed.
-const LONGEST_NAME: usize = 256;
+/// The longest name of a tool that is taken, in bytes.
+const LONGEST_NAME: usize = 64 << 10;
+/// The longest id of a tool call that is believed, in bytes.
+const LONGEST_ID: usize = 256;
 
 /// The ids of one answer's calls, each once.
 #[derive(Debug, Default)]
@@ -18,18 +20,23 @@ pub(crate) struct Calls(HashSet<String>);
 impl Calls {
     /// Checks a call before anybody hears of it.
     pub(crate) fn admit(&mut self, id: &str, name: &str) -> Result<(), Fault> {
-        let fits = |text: &str| !text.is_empty() && text.len() <= LONGEST_NAME && !text.chars().any(char::is_control);
-        if !fits(name) {
-            return Err(Fault::bad(format!("asked for a tool by the impossible name `{}`", printable(name, 40))));
+        // Any other name is the model's mistake, and the model is told so: there is no such tool.
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return Err(Fault::bad("asked for a tool by the impossible name `").quoting(name, 40, "`"));
         }
-        if !fits(id) {
-            return Err(Fault::bad(format!("gave a tool call the impossible id `{}`", printable(id, 40))));
+        if id.is_empty() || id.len() > LONGEST_ID || id.chars().any(char::is_control) {
+            return Err(Fault::bad("gave a tool call the impossible id `").quoting(id, 40, "`"));
         }
         if !self.0.insert(id.to_owned()) {
-            return Err(Fault::bad(format!("gave two tool calls the same id `{id}`")));
+            return Err(Fault::bad("gave two tool calls the same id `").quoting(id, 40, "`"));
         }
         Ok(())
     }
+}
+
+/// An end without anything before it, not even a reason to stop: no answer, rather than an empty one.
+pub(crate) fn none() -> Fault {
+    Fault::new(DriverErrorKind::CutStream, "ended the stream without an answer")
 }
 
 /// A count of tokens, which must be a natural number.

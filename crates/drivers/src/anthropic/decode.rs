@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use vocab::{Delta, DeltaSink, Part, Reply, StopReason, Thinking, Usage};
 
-use crate::exchange::{Decoder, Event};
-use crate::failure::{Fault, printable};
+use crate::exchange::{Decoder, Event, Step};
+use crate::failure::Fault;
 use crate::reply::{self, Calls, count, settle};
 
 #[derive(Deserialize)]
@@ -189,12 +189,12 @@ fn stop_reason(word: &str) -> StopReason {
 }
 
 impl Decoder for AnthropicDecoder {
-    fn event(&mut self, event: &Event<'_>, sink: &mut dyn DeltaSink) -> Result<bool, Fault> {
+    fn event(&mut self, event: &Event<'_>, sink: &mut dyn DeltaSink) -> Result<Step, Fault> {
         let frame: Frame = serde_json::from_str(event.data).map_err(|error| {
-            Fault::bad(format!("sent an event that is not in its form: {}", printable(&error.to_string(), 120)))
+            Fault::bad("sent an event that is not in its form: ").quoting(error.to_string(), 120, "")
         })?;
         let missing =
-            |what: &str| Fault::bad(format!("sent a `{}` event without its {what}", printable(&frame.kind, 40)));
+            |what: &str| Fault::bad("sent a `").quoting(frame.kind.as_str(), 40, format!("` event without its {what}"));
         match frame.kind.as_str() {
             "message_start" => {
                 let start = frame.message.ok_or_else(|| missing("message"))?;
@@ -216,11 +216,15 @@ impl Decoder for AnthropicDecoder {
                 self.stop = stop.as_deref().map(stop_reason).or(self.stop);
                 self.usage(&frame.usage.unwrap_or_default())?;
             }
-            "message_stop" => self.stopped = true,
+            "message_stop" => {
+                self.stopped = true;
+                return Ok(Step::Whole);
+            }
             "error" => return Err(Fault::of_error(&frame.error.unwrap_or(Value::Null))),
-            _ => {}
+            // A ping, or an event of tomorrow.
+            _ => return Ok(Step::Nothing),
         }
-        Ok(self.stopped)
+        Ok(Step::Part)
     }
 
     fn may_end(&self) -> bool {
@@ -252,6 +256,9 @@ impl Decoder for AnthropicDecoder {
                 Building::Unknown => None,
             })
             .collect();
+        if content.is_empty() && self.stop.is_none() {
+            return Err(reply::none());
+        }
         let tokens = self.tokens;
         let stop = settle(&mut content, self.stop.unwrap_or(StopReason::EndTurn));
         Ok(Reply {

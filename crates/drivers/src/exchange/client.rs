@@ -17,7 +17,7 @@ use rustls::{ClientConfig, RootCertStore};
 use vocab::DriverErrorKind as Kind;
 
 use crate::config::BuildError;
-use crate::failure::{Fault, printable};
+use crate::failure::Fault;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -77,22 +77,21 @@ impl Setup {
 
 /// Why a request got no answer. A certificate that is refused now is refused later too.
 pub(super) fn fault(error: &reqwest::Error) -> Fault {
-    let cause = cause(error);
     if error.is_connect() || error.is_builder() {
-        let fault = Fault::new(Kind::Network, format!("cannot be reached: {cause}"));
+        let fault = because(Fault::new(Kind::Network, "cannot be reached: "), error);
         return if is_tls(error) || error.is_builder() { fault.for_good() } else { fault };
     }
-    Fault::new(Kind::Network, format!("closed the connection without an answer: {cause}"))
+    because(Fault::new(Kind::Network, "closed the connection without an answer: "), error)
 }
 
-/// The innermost cause, which names the thing and no URL.
-pub(super) fn cause(error: &reqwest::Error) -> String {
+/// Goes on with the innermost cause, which names the thing and no URL.
+pub(super) fn because(fault: Fault, error: &reqwest::Error) -> Fault {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
     let text = if error.source().is_none() { "the request failed".to_owned() } else { cause.to_string() };
-    printable(&text, 200)
+    fault.quoting(text, 200, "")
 }
 
 /// Whether TLS failed somewhere beneath. An I/O error hides what it wraps from `source`.

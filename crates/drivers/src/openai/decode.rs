@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Number, Value};
 use vocab::{Delta, DeltaSink, Part, Reply, StopReason, Usage};
 
-use crate::exchange::{Decoder, Event};
-use crate::failure::{Fault, printable};
+use crate::exchange::{Decoder, Event, Step};
+use crate::failure::Fault;
 use crate::reply::{self, Calls, count, settle};
 
 #[derive(Deserialize)]
@@ -194,7 +194,7 @@ impl OpenAiDecoder {
         if call.announced {
             // Some servers repeat the name with every fragment; a call has one.
             if name.is_some_and(|name| name != call.name) {
-                return Err(Fault::bad(format!("changed the name of the tool call `{}`", call.id)));
+                return Err(Fault::bad("changed the name of the tool call `").quoting(call.id.as_str(), 40, "`"));
             }
         } else {
             call.id = id.unwrap_or_else(|| std::mem::take(&mut call.id));
@@ -243,10 +243,10 @@ fn finish(word: &str) -> Result<StopReason, Fault> {
 }
 
 impl Decoder for OpenAiDecoder {
-    fn event(&mut self, event: &Event<'_>, sink: &mut dyn DeltaSink) -> Result<bool, Fault> {
+    fn event(&mut self, event: &Event<'_>, sink: &mut dyn DeltaSink) -> Result<Step, Fault> {
         if event.data.trim() == "[DONE]" {
             self.done = true;
-            return Ok(true);
+            return Ok(Step::Whole);
         }
         if event.name == "error" {
             let error: Value =
@@ -254,7 +254,7 @@ impl Decoder for OpenAiDecoder {
             return Err(Fault::of_error(error.get("error").unwrap_or(&error)));
         }
         let chunk: Chunk = serde_json::from_str(event.data).map_err(|error| {
-            Fault::bad(format!("sent an event that is not in its form: {}", printable(&error.to_string(), 120)))
+            Fault::bad("sent an event that is not in its form: ").quoting(error.to_string(), 120, "")
         })?;
         if let Some(error) = chunk.error {
             return Err(Fault::of_error(&error));
@@ -262,10 +262,12 @@ impl Decoder for OpenAiDecoder {
         if self.id.is_none() {
             self.id = chunk.id.filter(|id| !id.is_empty());
         }
+        let mut step = Step::Nothing;
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index != 0 {
                 continue;
             }
+            step = Step::Part;
             if let Some(change) = choice.delta {
                 self.change(change, sink)?;
             }
@@ -274,9 +276,10 @@ impl Decoder for OpenAiDecoder {
             }
         }
         if let Some(counts) = chunk.usage {
+            step = Step::Part;
             self.counts(&counts)?;
         }
-        Ok(false)
+        Ok(step)
     }
 
     fn may_end(&self) -> bool {
@@ -293,6 +296,9 @@ impl Decoder for OpenAiDecoder {
                 Piece::Call(call) if !call.announced => return Err(Fault::bad("asked for a tool without a name")),
                 Piece::Call(call) => content.push(reply::call(call.id, call.name, &call.arguments)),
             }
+        }
+        if content.is_empty() && self.stop.is_none() {
+            return Err(reply::none());
         }
         let stop = if self.refused { StopReason::Refusal } else { self.stop.unwrap_or(StopReason::EndTurn) };
         let stop = settle(&mut content, stop);

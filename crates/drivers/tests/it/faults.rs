@@ -1,10 +1,11 @@
 //! Every way in which a provider fails: its kind, whether it is tried again, what the message says.
 
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use serde_json::json;
 use testkit::{Gate, ModelServer, Turn};
-use vocab::DriverErrorKind as Kind;
+use vocab::{DriverErrorKind as Kind, StopReason};
 
 use crate::support::{WIRES, ask, asked, call, config, driver, error_of, model_text};
 
@@ -194,6 +195,39 @@ async fn a_providers_words_are_shown_cut_printable_and_without_the_key() {
 }
 
 #[tokio::test]
+async fn the_key_is_in_no_message_wherever_a_provider_repeats_it() {
+    // Letters of both cases, a separator of media types, and longer than any piece of a message.
+    let key = format!("Sk-Live;{}", "aB9".repeat(50));
+    let chunk = |call: serde_json::Value| {
+        Turn::sse(format!("data: {}\n\n", json!({"choices": [{"delta": {"tool_calls": [call]}}]})))
+    };
+    let started = |block: serde_json::Value| {
+        Turn::sse(format!("data: {}\n\n", json!({"type": "content_block_start", "index": 0, "content_block": block})))
+    };
+    let padded = |count: usize| format!("{}{key}", "x".repeat(count));
+    let mut cases = vec![
+        ("openai", Turn::raw(200, Some(key.as_str()), "hello")),
+        ("openai", Turn::status(307, "").header("location", padded(90))),
+        ("openai", Turn::status(400, padded(290))),
+        ("openai", Turn::sse(format!("data: {}\n\n", json!({"choices": padded(100)})))),
+        ("openai", chunk(json!({"id": padded(300), "function": {"name": "x"}}))),
+        ("openai", chunk(json!({"id": "a", "function": {"name": padded(64 << 10)}}))),
+        ("anthropic", started(json!({"type": "tool_use", "id": padded(300), "name": "x"}))),
+    ];
+    cases.push(("anthropic", Turn::sse(format!("data: {}\n\n", json!({"type": "error", "error": padded(290)})))));
+    for (index, (name, turn)) in cases.into_iter().enumerate() {
+        let server = ModelServer::turns(vec![turn.clone(), turn]).api_key(key.clone()).start().await;
+        let mut config = config(&server.url());
+        config.api_key = Some(secrets::Secret::new(key.clone()));
+        let driver = drivers::build(name, config).unwrap();
+        let error = call(driver.as_ref(), asked(driver.as_ref()).as_ref()).await.0.unwrap_err();
+        let message = error.message.to_lowercase();
+        assert!(!message.contains("sk-l") && !message.contains("ab9"), "case {index}: {error}");
+        assert_eq!(server.requests().len(), usize::from(error.retryable) + 1, "case {index}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn nobody_listening_is_a_network_failure() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -221,6 +255,84 @@ async fn a_silent_provider_is_given_up() {
             assert_eq!(reply.attempts, 2);
             server.wait_abandoned(1).await;
         }
+    }
+}
+
+/// Serves connections one after another: the first gets `again` without end, the next one `answer`.
+fn pinging(again: &'static str, answer: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for first in [true, false] {
+            let (mut tcp, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            let mut piece = [0; 4096];
+            // The body is one JSON object and ends with its end.
+            while !request.ends_with(b"}") {
+                let read = tcp.read(&mut piece).unwrap();
+                request.extend_from_slice(&piece[..read]);
+            }
+            tcp.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").unwrap();
+            if !first {
+                tcp.write_all(answer.as_bytes()).unwrap();
+                return;
+            }
+            // Each read waits for as long as the time limit says, or learns that the other side is gone.
+            tcp.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+            while tcp.write_all(again.as_bytes()).is_ok() && !matches!(tcp.read(&mut piece), Ok(0)) {}
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_provider_that_only_keeps_the_connection_alive_is_given_up() {
+    let anthropic = concat!(
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"Fine.\"}}\n\n",
+        "data: {\"type\":\"message_stop\"}\n\n",
+    );
+    let openai = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let cases = [
+        ("anthropic", ": still here\n\n", anthropic),
+        ("anthropic", "event: ping\ndata: {\"type\":\"ping\"}\n\n", anthropic),
+        ("openai", ": still here\n\n", openai),
+        ("openai", "x", openai),
+        ("openai", "data: {\"id\":\"x\",\"choices\":[]}\n\n", openai),
+    ];
+    for (name, again, answer) in cases {
+        let mut config = config(&pinging(again, answer));
+        config.idle_timeout = Duration::from_millis(100);
+        let driver = drivers::build(name, config).unwrap();
+        let (outcome, seen) = call(driver.as_ref(), asked(driver.as_ref()).as_ref()).await;
+        let reply = outcome.unwrap();
+        assert_eq!((reply.content, reply.attempts), (vec![model_text("Fine.")], 2), "{name}: {again}");
+        assert_eq!(seen, ["restart 2 cut_stream", "text Fine."], "{name}: {again}");
+    }
+}
+
+#[tokio::test]
+async fn an_end_without_an_answer_is_a_cut_stream_and_an_empty_answer_is_none() {
+    let cases = [
+        ("openai", "data: [DONE]\n\n", false),
+        ("openai", "data: {}\n\ndata: [DONE]\n\n", false),
+        (
+            "openai",
+            "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\ndata: [DONE]\n\n",
+            false,
+        ),
+        ("openai", "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", true),
+        ("anthropic", "data: {\"type\":\"message_stop\"}\n\n", false),
+        (
+            "anthropic",
+            "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n",
+            true,
+        ),
+    ];
+    for (name, body, answers) in cases {
+        let outcome = ask(name, vec![Turn::sse(body), Turn::sse(body)]).await.0;
+        let shown = outcome.map(|reply| (reply.content, reply.stop)).map_err(|error| (error.kind, error.retryable));
+        let expected = if answers { Ok((Vec::new(), StopReason::EndTurn)) } else { Err((Kind::CutStream, true)) };
+        assert_eq!(shown, expected, "{name}: {body}");
     }
 }
 

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use testkit::{ModelServer, Tokens, Turn};
-use vocab::{Part, Reply, StopReason, Thinking, ToolCall, Usage};
+use vocab::{Message, Part, Reply, StopReason, Thinking, ToolCall, Usage};
 
-use crate::support::{WIRES, ask, asked, call, config, driver, joined, model_text, result};
+use crate::support::{WIRES, ask, asked, call, config, driver, error_of, failure, joined, model_text, result};
 
 fn rich() -> Turn {
     Turn::new()
@@ -155,7 +155,7 @@ async fn calls_of_one_driver_share_a_connection() {
         let mut wire = asked(driver.as_ref());
         for _ in 0..3 {
             let reply = call(driver.as_ref(), wire.as_ref()).await.0.unwrap();
-            wire.push(&vocab::Message::assistant(reply.content));
+            wire.push(&Message::assistant(reply.content));
             wire.push(&crate::support::user("Again."));
         }
         assert_eq!(server.connections(), 1, "{name}");
@@ -170,11 +170,35 @@ async fn a_tool_loop_keeps_every_rule_of_the_wire() {
         let driver = driver(name, &server);
         let mut wire = asked(driver.as_ref());
         let reply = call(driver.as_ref(), wire.as_ref()).await.0.unwrap();
-        wire.push(&vocab::Message::assistant(reply.content));
+        wire.push(&Message::assistant(reply.content));
         wire.push(&result("call_1", "hello"));
-        wire.push(&crate::support::failure("call_2"));
+        wire.push(&failure("call_2"));
         let reply = call(driver.as_ref(), wire.as_ref()).await.0.unwrap();
         assert_eq!((reply.content, reply.stop), (vec![model_text("Both are there.")], StopReason::EndTurn));
         assert_eq!(server.violations(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn any_name_of_a_tool_is_a_call_that_the_runtime_can_answer() {
+    for name in WIRES {
+        for tool in ["no\u{1b}[31m\nsuch".to_owned(), "x".repeat(64 << 10)] {
+            let server = ModelServer::start(vec![
+                Turn::new().tool_raw("call_1", &tool, "{}"),
+                Turn::new().text("There is none."),
+            ])
+            .await;
+            let driver = driver(name, &server);
+            let mut wire = asked(driver.as_ref());
+            let reply = call(driver.as_ref(), wire.as_ref()).await.0.unwrap();
+            assert_eq!(reply.content, [Part::ToolCall(ToolCall::new("call_1", &tool, "{}"))]);
+            wire.push(&Message::assistant(reply.content));
+            wire.push(&failure("call_1"));
+            let reply = call(driver.as_ref(), wire.as_ref()).await.0.unwrap();
+            assert_eq!(reply.content, [model_text("There is none.")]);
+            assert_eq!(server.violations(), Vec::<String>::new());
+        }
+        let error = error_of(name, vec![Turn::new().tool_raw("call_1", "x".repeat((64 << 10) + 1), "{}")]).await;
+        assert_eq!(error.kind, vocab::DriverErrorKind::BadResponse);
     }
 }
