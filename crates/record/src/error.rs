@@ -35,6 +35,14 @@ pub enum Error {
         /// What is wrong with it.
         fault: Unsafe,
     },
+    /// What stands in a record's place cannot be read as one.
+    #[error("`{}` is not read: {fault}", path.display())]
+    UnsafeRecord {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: Unsafe,
+    },
     /// The system refused an operation.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
@@ -174,7 +182,11 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoHome | Self::UnsafeDirectory { .. } => "E-REC-001",
-            Self::Io { .. } | Self::Stopped { .. } | Self::Ended { .. } | Self::LineTooLong { .. } => "E-REC-002",
+            Self::UnsafeRecord { .. }
+            | Self::Io { .. }
+            | Self::Stopped { .. }
+            | Self::Ended { .. }
+            | Self::LineTooLong { .. } => "E-REC-002",
             Self::BadLine { .. } | Self::BrokenChain { .. } => "E-REC-003",
             Self::Locked { .. } => "E-REC-004",
             Self::UnsafeFile { .. } | Self::BadKey { .. } | Self::NoRandom | Self::BadPublicKey { .. } => "E-REC-005",
@@ -192,6 +204,9 @@ impl Error {
             Self::NoHome => "set `MURMUR_HOME` to a directory of your own".into(),
             Self::UnsafeDirectory { path, fault: Unsafe::WritableByOthers(_) } => {
                 format!("run `chmod 700 {}`, after checking what is in it", path.display())
+            }
+            Self::UnsafeRecord { path, .. } => {
+                format!("move `{}` away: a record is a regular file that the runtime wrote", path.display())
             }
             Self::UnsafeDirectory { .. } => "set `MURMUR_HOME` to a directory of your own".into(),
             Self::UnsafeFile { path, fault: Unsafe::ReadableByOthers(_) | Unsafe::WritableByOthers(_) } => {

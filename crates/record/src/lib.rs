@@ -43,7 +43,7 @@
 //! let key = TraceKey::load_or_create(&home)?;
 //! trace.finish(&end, Some(&key))?;
 //!
-//! let report = verify(&home.trace_path(&session), Some(&session), &key.public())?;
+//! let report = verify(&home.trace_path(&session), Some(&session), Some(&key.public()))?;
 //! assert_eq!((report.lines, report.status), (3, VerifyStatus::Verified));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -57,6 +57,7 @@ mod home;
 mod key;
 mod line;
 mod lines;
+mod regular;
 mod trace;
 
 pub use conversation::{ConversationReader, ConversationWriter, Reopened, pair_up};

@@ -11,11 +11,10 @@ mod text;
 mod totals;
 mod verify;
 
-use std::fs::File;
 use std::path::Path;
 
 use record::{Home, TraceKey};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use serde_json::json;
 
@@ -64,7 +63,9 @@ fn failure(error: &record::Error) -> Failure {
 /// session that runs from one that was killed; process ids are given out again and cannot. The trace
 /// must have a line already: its writer has the lock by then, and a look cannot get in its way.
 fn unended(path: &Path) -> &'static str {
-    let Ok(file) = File::open(path) else { return "unfinished" };
+    // What stands there now may be another file than the one that was read: it is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return "unfinished" };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => "running",
         Ok(()) => "killed",

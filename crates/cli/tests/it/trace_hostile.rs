@@ -99,3 +99,28 @@ fn sums_of_absurd_numbers_stop_at_the_limit() {
     std::fs::write(&path, absurd).unwrap();
     assert_eq!(mur.run(&["trace", "show", "--json"]).json()["input_tokens"], u64::MAX);
 }
+
+#[test]
+fn what_is_no_regular_file_is_refused_and_does_not_hide_the_rest() {
+    let mur = Mur::new();
+    hostile(&mur);
+    let directory = home(&mur).create_session_dir(&id(2)).unwrap();
+    let path = directory.join("trace.jsonl");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    for _ in ["a pipe", "a directory"] {
+        for command in ["show", "steps", "verify"] {
+            let ran = mur.run(&["trace", command, "@1"]);
+            let told = ran.stderr.contains("is not read: it is not a regular file");
+            assert_eq!((ran.status, told), (Some(2), true), "{ran:?}");
+        }
+        let rows = mur.run(&["trace", "list", "--json"]).json();
+        let statuses: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
+        assert_eq!(statuses, ["unreadable", "ok"]);
+        if path.is_dir() {
+            break;
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+    }
+}

@@ -105,8 +105,39 @@ fn a_file_is_verified_with_a_public_key_alone() {
     assert!(refused.stderr.contains("--public-key"), "{refused:?}");
     let bad = verify(&["--public-key", "ed25519:AAAA"]);
     assert_eq!((bad.status, bad.stderr.contains("is not a public key")), (Some(2), true), "{bad:?}");
-    // Without a home and without a key there is nothing to check with.
-    assert_eq!(verify(&[]).status, Some(2));
+    // Without a home and without a key all but the signature is checked.
+    let unchecked = verify(&[]);
+    assert_eq!((unchecked.status, unchecked.stderr.contains("is signed, but")), (Some(0), true), "{unchecked:?}");
+}
+
+#[test]
+fn a_signature_without_a_key_at_hand_is_not_called_good() {
+    let mur = Mur::new();
+    whole(&mur, 1, Capture::Content);
+    let key_file = home(&mur).trace_key_path();
+    std::fs::remove_file(&key_file).unwrap();
+    assert_snapshot!(mur.shown(&mur.run(&["trace", "verify"])), @r#"
+    exit 0
+    --- stdout
+    unchecked: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000001/trace.jsonl`, 11 lines, each continues the one before
+    --- stderr
+    warning: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000001/trace.jsonl` is signed, but there is no key to check its signature with
+      name the key of the home that wrote it with `--public-key`
+    "#);
+    let expected = json!({
+        "path": home(&mur).trace_path(&id(1)), "session_id": id(1), "status": "unchecked", "lines": 11,
+        "torn_bytes": 0, "line": null, "reason": "there is no key to check its signature with", "public_key": null,
+    });
+    let document = mur.run(&["trace", "verify", "--json"]);
+    assert_eq!((document.status, document.json()), (Some(0), expected));
+    assert!(!key_file.exists(), "verifying writes nothing");
+
+    // A key that cannot be used fails the trace that needs it, and no other.
+    std::fs::write(&key_file, "no key").unwrap();
+    assert_eq!(mur.run(&["trace", "verify"]).status, Some(2));
+    Session::begin(&mur, 2, Capture::Content).kill();
+    let unsigned = mur.run(&["trace", "verify", "@1"]);
+    assert_eq!((unsigned.status, unsigned.stderr.contains("is unsigned")), (Some(0), true), "{unsigned:?}");
 }
 
 #[test]

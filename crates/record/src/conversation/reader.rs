@@ -14,6 +14,7 @@ use vocab::{Arguments, Message, MessageId, Part, Role, Thinking, ToolCall};
 
 use crate::line::{CLOSER, OPENER};
 use crate::lines::{Lines, Next};
+use crate::regular::{self, Links};
 use crate::{Error, LineFault};
 
 /// The messages of a record, in order. An unfinished last line ends the reading like the file's end.
@@ -28,9 +29,9 @@ impl ConversationReader {
     /// Opens a record; it may be one that is being written.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`Error::UnsafeRecord`] when it is no regular file, or what the system says.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+        let file = regular::open(path, Links::Refuse)?;
         Ok(Self::over(file, path))
     }
 

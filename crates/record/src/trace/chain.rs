@@ -192,8 +192,9 @@ impl Chain {
         }
     }
 
-    /// Judges the end against the lines: `None` when the file has no signed end.
-    pub(crate) fn check_seal(&self, key: &PublicKey) -> Option<Result<(), BreakReason>> {
+    /// Judges the end against the lines: `None` when the file has no signed end. Without a key the
+    /// signature is taken as it is.
+    pub(crate) fn check_seal(&self, key: Option<&PublicKey>) -> Option<Result<(), BreakReason>> {
         let seal = self.seal.as_ref()?;
         if seal.head() != self.before_last {
             return Some(Err(BreakReason::WrongHead));

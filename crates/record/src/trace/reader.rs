@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use vocab::{EventId, SessionId};
 
 use crate::lines::{Lines, Next};
+use crate::regular::{self, Links};
 use crate::{Error, LineFault};
 
 /// One line of a trace.
@@ -114,9 +115,9 @@ impl TraceReader {
     /// Opens a trace.
     ///
     /// # Errors
-    /// What the system says.
+    /// [`Error::UnsafeRecord`] when it is no regular file, or what the system says.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+        let file = regular::open(path, Links::Refuse)?;
         Ok(Self { lines: Lines::of(file), path: path.to_owned(), torn_bytes: 0, failed: false })
     }
 

@@ -3,7 +3,6 @@
 //! Of a session that ended only the first line and the end of the file are read. One that runs or was
 //! killed has no totals, so its lines are counted.
 
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use vocab::SessionId;
 
 use super::reader::{TraceLine, TraceReader};
 use crate::Error;
+use crate::regular::{self, Links};
 
 /// `session_end` is far shorter.
 const TAIL: u64 = 16 << 10;
@@ -128,7 +128,7 @@ impl TraceSummary {
 /// The last whole line, if it is short enough to be a session's end.
 fn last_line(path: &Path) -> Result<Option<TraceLine>, Error> {
     let read = |error| Error::io("read", path, error);
-    let mut file = File::open(path).map_err(read)?;
+    let mut file = regular::open(path, Links::Refuse)?;
     let length = file.seek(SeekFrom::End(0)).map_err(read)?;
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).map_err(read)?;
     let mut tail = Vec::new();

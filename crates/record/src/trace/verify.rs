@@ -3,13 +3,13 @@
 //! A file that was cut off (a killed session, a torn last line) is unsigned, not broken: there is no
 //! way to tell a crash from somebody who removed the end. The caller shows that as a warning.
 
-use std::fs::File;
 use std::path::Path;
 
 use vocab::SessionId;
 
 use super::chain::{Break, BreakReason, Chain};
 use crate::lines::{Lines, Next};
+use crate::regular::{self, Links};
 use crate::{Error, PublicKey};
 
 /// What was found.
@@ -32,6 +32,8 @@ pub enum VerifyStatus {
     Verified,
     /// Every line continues the one before, but nothing vouches for the whole.
     Unsigned(Unsigned),
+    /// Every line continues the one before and the end is signed, but there was no key to check it with.
+    Unchecked,
     /// Somebody changed the file, or the disk did.
     Broken {
         /// The line to which it is put down, from 1.
@@ -52,13 +54,15 @@ pub enum Unsigned {
     NoSignature,
 }
 
-/// Reads the whole trace, in constant memory, and checks it with the public key. `session` is the one
-/// that the file is kept under, if that is known: a signed trace of another session is then refused.
+/// Reads the whole trace, in constant memory, and checks it with the public key; without one, all but the
+/// signature. `session` is the one that the file is kept under, if that is known: a trace of another
+/// session is then refused, and so is a link, which no session makes.
 ///
 /// # Errors
-/// What the system says when the file cannot be read. A broken trace is a report, not an error.
-pub fn verify(path: &Path, session: Option<&SessionId>, key: &PublicKey) -> Result<VerifyReport, Error> {
-    let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+/// [`Error::UnsafeRecord`] when it is no regular file, or what the system says when it cannot be read. A
+/// broken trace is a report, not an error.
+pub fn verify(path: &Path, session: Option<&SessionId>, key: Option<&PublicKey>) -> Result<VerifyReport, Error> {
+    let file = regular::open(path, if session.is_some() { Links::Refuse } else { Links::Follow })?;
     let mut lines = Lines::of(file);
     let mut chain = Chain::of(session);
     let mut torn_bytes = 0;
@@ -86,6 +90,7 @@ pub fn verify(path: &Path, session: Option<&SessionId>, key: &PublicKey) -> Resu
     let status = match found {
         Err(Break { line, reason }) => VerifyStatus::Broken { line, reason },
         Ok(()) => match chain.check_seal(key) {
+            Some(Ok(())) if key.is_none() => VerifyStatus::Unchecked,
             Some(Ok(())) => VerifyStatus::Verified,
             Some(Err(reason)) => VerifyStatus::Broken { line: chain.count(), reason },
             None if chain.seal().is_some() => VerifyStatus::Unsigned(Unsigned::NoSignature),

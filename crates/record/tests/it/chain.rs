@@ -15,7 +15,7 @@ fn check(scene: &Scene, bytes: &[u8]) -> VerifyReport {
 }
 
 fn check_file(path: &Path, session: &SessionId, key: &PublicKey) -> VerifyReport {
-    verify(path, Some(session), key).unwrap()
+    verify(path, Some(session), Some(key)).unwrap()
 }
 
 fn broken(line: u64, reason: BreakReason) -> VerifyStatus {
@@ -138,12 +138,28 @@ fn a_trace_of_another_session_or_key_is_not_this_ones() {
     let (scene, other) = (Scene::new(), Scene::new());
     scene.recorded();
     let key = scene.key().public();
-    let status = |session, key| verify(&scene.path(), session, &key).unwrap().status;
+    let status = |session, key| verify(&scene.path(), session, Some(&key)).unwrap().status;
     assert_eq!(status(Some(&scene.session), key), VerifyStatus::Verified);
     assert_eq!(status(None, key), VerifyStatus::Verified);
     assert_eq!(status(Some(&other.session), key), broken(1, BreakReason::OtherSession));
     let expected = broken(LINES, BreakReason::OtherKey { key: key.to_string() });
     assert_eq!(status(Some(&scene.session), other.key().public()), expected);
+}
+
+#[test]
+fn without_a_key_all_but_the_signature_is_checked() {
+    let scene = Scene::new();
+    let written = scene.recorded();
+    let status = || verify(&scene.path(), Some(&scene.session), None).unwrap().status;
+    assert_eq!(status(), VerifyStatus::Unchecked);
+    let mut changed = written.clone();
+    let at = written.len() / 2;
+    changed[at] ^= 1;
+    std::fs::write(scene.path(), changed).unwrap();
+    assert!(matches!(status(), VerifyStatus::Broken { .. }));
+    let whole = written.iter().take(written.len() - 1).rposition(|&byte| byte == b'\n').unwrap() + 1;
+    std::fs::write(scene.path(), &written[..whole]).unwrap();
+    assert_eq!(status(), VerifyStatus::Unsigned(record::Unsigned::NoEnd));
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn trace_child() {
     writer.finish(&end(), Some(&key)).unwrap();
     let turns: Vec<u64> = TraceReader::open(&path).unwrap().filter_map(|line| line.unwrap().u64("turn")).collect();
     assert_eq!(turns, (0..=u64::from(failed_turn) + 1).collect::<Vec<_>>());
-    assert_eq!(verify(&path, Some(&session), &key.public()).unwrap().status, VerifyStatus::Verified);
+    assert_eq!(verify(&path, Some(&session), Some(&key.public())).unwrap().status, VerifyStatus::Verified);
 }
 
 #[test]
@@ -132,6 +132,6 @@ fn a_line_that_no_reader_would_take_is_refused_and_the_file_goes_on() {
     assert!(matches!(error, Error::LineTooLong { .. }), "{error}");
     writer.append(None, crate::support::tool_call(&task, &input, "x")).unwrap();
     writer.finish(&end(), Some(&scene.key())).unwrap();
-    let report = verify(&scene.path(), None, &scene.key().public()).unwrap();
+    let report = verify(&scene.path(), None, Some(&scene.key().public())).unwrap();
     assert_eq!((report.lines, report.status), (3, VerifyStatus::Verified));
 }

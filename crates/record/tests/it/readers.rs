@@ -1,13 +1,14 @@
 //! Reading while writing, and what lists and steps are made of.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use record::{
     ConversationReader, ConversationWriter, Ending, Error, Inference, LineFault, Step, StepKind, TraceReader,
-    TraceSummary,
+    TraceSummary, Unsafe, verify,
 };
 use secrets::Redactor;
-use vocab::{ContextId, Message, TaskId};
+use vocab::{ContextId, Message, SessionId, TaskId};
 
 use crate::support::{Scene, end, inference, record_task, start};
 
@@ -139,4 +140,53 @@ fn steps_tell_the_story() {
     );
     let call = Step::of(&lines[3]).unwrap();
     assert_eq!((call.turn, call.task_id.as_deref()), (Some(0), lines[3].str("task_id")));
+}
+
+/// What every reader says of what stands at `path`, which is in a record's place.
+fn refused(path: &Path, session: &SessionId) -> Vec<Unsafe> {
+    let found = [
+        TraceReader::open(path).err(),
+        TraceSummary::read(path).err(),
+        ConversationReader::open(path).err(),
+        verify(path, Some(session), None).err(),
+    ];
+    let fault = |error| match error {
+        Some(Error::UnsafeRecord { fault, .. }) => Some(fault),
+        _ => None,
+    };
+    found.into_iter().filter_map(fault).collect()
+}
+
+#[test]
+fn only_a_regular_file_is_read_and_nothing_is_waited_for() {
+    let scene = Scene::new();
+    scene.recorded();
+    let path = scene.path();
+    let kept = path.with_file_name("kept.jsonl");
+    std::fs::rename(&path, &kept).unwrap();
+    let refused = || refused(&path, &scene.session);
+
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    assert_eq!(refused(), [Unsafe::NotAFile; 4]);
+    assert!(matches!(verify(&path, None, None), Err(Error::UnsafeRecord { .. })));
+    std::fs::remove_file(&path).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    assert_eq!(refused(), [Unsafe::NotAFile; 4]);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(refused(), [Unsafe::NotAFile; 4]);
+    std::fs::remove_dir(&path).unwrap();
+    for target in [kept.as_path(), Path::new("/dev/zero"), Path::new("nowhere")] {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        assert_eq!(refused(), [Unsafe::Symlink; 4]);
+        std::fs::remove_file(&path).unwrap();
+    }
+    assert!(matches!(verify(Path::new("/dev/zero"), None, None), Err(Error::UnsafeRecord { .. })));
+
+    // A link that the operator names leads on; the file itself is read as before.
+    std::os::unix::fs::symlink(&kept, &path).unwrap();
+    assert!(verify(&path, None, None).is_ok());
+    std::fs::remove_file(&path).unwrap();
+    std::fs::rename(&kept, &path).unwrap();
+    assert_eq!(refused(), []);
 }

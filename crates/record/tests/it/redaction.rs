@@ -60,7 +60,7 @@ fn a_value_that_is_a_word_of_ours_breaks_nothing() {
     .into();
     writer.append(Some(&session), event).unwrap();
     writer.finish(&end(), Some(&scene.key())).unwrap();
-    let report = verify(&scene.path(), Some(&scene.session), &scene.key().public()).unwrap();
+    let report = verify(&scene.path(), Some(&scene.session), Some(&scene.key().public())).unwrap();
     assert_eq!(report.status, VerifyStatus::Verified);
     let call = &scene.lines()[1];
     assert_eq!(call["event_type"], "tool_call");

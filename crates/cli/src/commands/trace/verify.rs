@@ -1,14 +1,14 @@
 //! `mur trace verify`: whether a trace is whole and as it was written.
 //!
-//! Exit status 0 when it is, also when nothing vouches for it (a session that runs or was killed), which
-//! is then a warning; 1 when it is broken; 2 when there is nothing to verify. The home's key is made when
-//! there is none, so that a trace is never judged by no key at all. With `--public-key` no home is needed
-//! for a file.
+//! Exit status 0 when it is, also when nothing vouches for it (a session that runs or was killed) or there
+//! is no key to check its signature with, which is then a warning; 1 when it is broken; 2 when there is
+//! nothing to verify. Nothing is written, not even a key: a home may be full or read-only, and a key made
+//! now could not have signed anything. A key that cannot be used fails only the trace that needs one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use record::{BreakReason, PublicKey, TraceKey, VerifyReport, VerifyStatus};
+use record::{BreakReason, Home, PublicKey, TraceKey, VerifyReport, VerifyStatus};
 use serde::Serialize;
 use vocab::SessionId;
 
@@ -23,10 +23,17 @@ const WIDE: usize = 400;
 
 pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let (path, session) = target(args)?;
-    let key = key(args)?;
-    let report = record::verify(&path, session.as_ref(), &key).map_err(|error| super::record_failure(&error))?;
+    let (key, unusable) = match key(args) {
+        Ok(key) => (key, None),
+        Err(error) => (None, Some(error)),
+    };
+    let report =
+        record::verify(&path, session.as_ref(), key.as_ref()).map_err(|error| super::record_failure(&error))?;
+    if let Some(error) = unusable.filter(|_| args.public_key.is_some() || report.status == VerifyStatus::Unchecked) {
+        return Err(failure(&error));
+    }
     if args.session.json {
-        return document(&path, &report, &key);
+        return document(&path, &report, key);
     }
     let shown = inline(&path.to_string_lossy(), WIDE);
     let lines = count(report.lines, "line");
@@ -34,7 +41,12 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     let status = match &report.status {
         VerifyStatus::Verified => {
             let style = colour("verified");
+            let key = key.map(|key| key.to_string()).unwrap_or_default();
             writeln!(out, "{style}verified{style:#}: `{shown}`, {lines}, signed by {key}")?;
+            0
+        }
+        VerifyStatus::Unchecked => {
+            writeln!(out, "unchecked: `{shown}`, {lines}, each continues the one before")?;
             0
         }
         VerifyStatus::Unsigned(_) => {
@@ -62,19 +74,29 @@ fn target(args: &VerifyArgs) -> Result<(PathBuf, Option<SessionId>), Failure> {
     Ok((home.trace_path(&session), Some(session)))
 }
 
-fn key(args: &VerifyArgs) -> Result<PublicKey, Failure> {
-    match &args.public_key {
-        Some(text) => text.parse().map_err(|error| failure(&error)),
-        None => Ok(TraceKey::load_or_create(&home()?).map_err(|error| failure(&error))?.public()),
+/// The key that was given, else the home's, if there is one.
+fn key(args: &VerifyArgs) -> Result<Option<PublicKey>, record::Error> {
+    match (&args.public_key, Home::from_env()) {
+        (Some(text), _) => text.parse().map(Some),
+        (None, Ok(home)) => Ok(TraceKey::load(&home)?.map(|key| key.public())),
+        (None, Err(_)) => Ok(None),
     }
 }
 
+const NO_KEY: &str = "there is no key to check its signature with";
+
 /// Says on stderr why nothing vouches for the trace.
 fn warn(report: &VerifyReport, shown: &str) -> std::io::Result<()> {
-    let VerifyStatus::Unsigned(why) = &report.status else { return Ok(()) };
     let style = colour("unfinished");
     let mut err = anstream::stderr().lock();
-    writeln!(err, "{style}warning{style:#}: `{shown}` is unsigned: {why}")?;
+    match &report.status {
+        VerifyStatus::Verified | VerifyStatus::Broken { .. } => return Ok(()),
+        VerifyStatus::Unsigned(why) => writeln!(err, "{style}warning{style:#}: `{shown}` is unsigned: {why}")?,
+        VerifyStatus::Unchecked => {
+            writeln!(err, "{style}warning{style:#}: `{shown}` is signed, but {NO_KEY}")?;
+            writeln!(err, "  name the key of the home that wrote it with `--public-key`")?;
+        }
+    }
     if report.torn_bytes > 0 {
         writeln!(err, "  {} of an unfinished line follow the last whole one", count(report.torn_bytes, "byte"))?;
     }
@@ -92,24 +114,25 @@ fn advice(reason: &BreakReason) -> &'static str {
 struct Document<'a> {
     path: &'a str,
     session_id: Option<&'a SessionId>,
-    /// `verified`, `unsigned` or `broken`.
+    /// `verified`, `unsigned`, `unchecked` or `broken`.
     status: &'a str,
     /// Whole lines that hold together from the start.
     lines: u64,
     torn_bytes: u64,
     /// The line to which a break is put down.
     line: Option<u64>,
-    /// Why it is unsigned or broken.
+    /// Why it is unsigned, unchecked or broken.
     reason: Option<String>,
-    /// The key that it was checked with.
-    public_key: String,
+    /// The key that it was checked with, if there was one.
+    public_key: Option<String>,
 }
 
-fn document(path: &Path, report: &VerifyReport, key: &PublicKey) -> Result<u8, Failure> {
+fn document(path: &Path, report: &VerifyReport, key: Option<PublicKey>) -> Result<u8, Failure> {
     let path = path.to_string_lossy();
     let (status, line, reason) = match &report.status {
         VerifyStatus::Verified => ("verified", None, None),
         VerifyStatus::Unsigned(why) => ("unsigned", None, Some(why.to_string())),
+        VerifyStatus::Unchecked => ("unchecked", None, Some(NO_KEY.to_owned())),
         VerifyStatus::Broken { line, reason } => ("broken", Some(*line), Some(reason.to_string())),
     };
     let document = Document {
@@ -120,7 +143,7 @@ fn document(path: &Path, report: &VerifyReport, key: &PublicKey) -> Result<u8, F
         torn_bytes: report.torn_bytes,
         line,
         reason,
-        public_key: key.to_string(),
+        public_key: key.map(|key| key.to_string()),
     };
     let mut out = Output::plain();
     out.json(&document)?;
