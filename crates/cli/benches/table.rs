@@ -13,13 +13,10 @@
     reason = "a bench that cannot set its scene ends; its product is what it prints"
 )]
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use fence::{Source, neutralise};
 use record::{Capture, Home, TraceOptions, TraceWriter};
 use secrets::{Redactor, Secret};
@@ -58,8 +55,6 @@ struct Stage {
     dir: tempfile::TempDir,
     server: ModelServer,
     seen: Arc<Mutex<Vec<Instant>>>,
-    /// The bodies of the first and of the last request of a run.
-    bodies: Arc<Mutex<(Bytes, Bytes)>>,
     /// Peak resident memory of the child at its last request, in KiB.
     peak: Arc<Mutex<f64>>,
     child: Arc<Mutex<Option<u32>>>,
@@ -71,17 +66,10 @@ impl Stage {
         let seen: Arc<Mutex<Vec<Instant>>> = Arc::default();
         let peak: Arc<Mutex<f64>> = Arc::default();
         let child: Arc<Mutex<Option<u32>>> = Arc::default();
-        let bodies: Arc<Mutex<(Bytes, Bytes)>> = Arc::default();
-        let (moments, most, pid, sent) =
-            (Arc::clone(&seen), Arc::clone(&peak), Arc::clone(&child), Arc::clone(&bodies));
-        let server = ModelServer::answering(move |_, request| {
+        let (moments, most, pid) = (Arc::clone(&seen), Arc::clone(&peak), Arc::clone(&child));
+        let server = ModelServer::answering(move |_, _| {
             let mut moments = moments.lock().unwrap();
             moments.push(Instant::now());
-            let mut sent = sent.lock().unwrap();
-            if moments.len() == 1 {
-                sent.0 = request.raw.clone();
-            }
-            sent.1 = request.raw.clone();
             if moments.len() <= rounds {
                 Turn::new().tool("files_inspect", json!({"filePath": "a.txt"}))
             } else {
@@ -103,7 +91,7 @@ impl Stage {
         std::fs::write(dir.path().join("murmur.yaml"), manifest).unwrap();
         std::fs::create_dir(dir.path().join("work")).unwrap();
         std::fs::write(dir.path().join("work/a.txt"), "hello\n").unwrap();
-        Self { dir, server, seen, bodies, peak, child, rounds }
+        Self { dir, server, seen, peak, child, rounds }
     }
 
     /// Runs it once: the start, the requests' moments, the end, the peak memory in MiB.
@@ -126,28 +114,6 @@ impl Stage {
         assert_eq!(moments.len(), self.rounds + 1, "{}", self.server.url());
         (start, moments, end, *self.peak.lock().unwrap() / 1024.0)
     }
-}
-
-/// What the exchange itself costs here: the same request, again and again, by a client that does nothing
-/// else. The time from request to request, in milliseconds.
-fn floor(stage: &Stage, body: &[u8]) -> f64 {
-    stage.seen.lock().unwrap().clear();
-    let mut stream = TcpStream::connect(stage.server.address()).unwrap();
-    stream.set_nodelay(true).unwrap();
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let mut answer = vec![0; 1 << 16];
-    for _ in 0..50 {
-        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
-        let mut got = 0;
-        while !answer[..got].ends_with(b"0\r\n\r\n") {
-            got += stream.read(&mut answer[got..]).unwrap();
-        }
-    }
-    let moments = stage.seen.lock().unwrap().clone();
-    median(moments.windows(2).map(|pair| millis(pair[1] - pair[0])).collect())
 }
 
 /// `VmHWM` of a process, in KiB; zero when it cannot be read.
@@ -173,14 +139,13 @@ fn turns() {
     let stage = Stage::new(1001);
     let (_, moments, _, peak) = stage.run();
     let gaps: Vec<f64> = moments.windows(2).map(|pair| millis(pair[1] - pair[0])).collect();
-    let (small, large) = stage.bodies.lock().unwrap().clone();
-    let early = median(gaps[..50].to_vec());
-    let measured = format!("{early:.2} ms, of it {:.2} ms the bare exchange", floor(&stage, &small));
-    row("time per turn with a tool call, turns 1–50", measured, "overhead ≤ 0.25 ms");
-    let late = median(gaps[950..1000].to_vec());
-    let bare = floor(&stage, &large);
-    let measured = format!("{late:.2} ms, of it {bare:.2} ms the bare exchange of {} KiB", large.len() >> 10);
-    row("the same at turns 950–1000 of one conversation", measured, "overhead ≤ 0.5 ms");
+    row(
+        "overhead per turn with a tool call, turns 1–50",
+        format!("{:.2} ms", median(gaps[..50].to_vec())),
+        "≤ 0.25 ms",
+    );
+    let late = format!("{:.2} ms", median(gaps[950..1000].to_vec()));
+    row("the same at turns 950–1000 of one conversation", late, "≤ 0.5 ms");
     row("peak memory after 1,000 turns", format!("{peak:.1} MiB"), "–");
 }
 

@@ -116,7 +116,7 @@ pub(crate) enum TraceCommand {
     Steps(SessionArgs),
     /// Check that a trace is whole and as it was written
     #[command(
-        after_help = "Example:\n  mur trace verify @1\n\nExit status: 0 verified (with a warning when unsigned), 1 broken, 2 not found."
+        after_help = "Example:\n  mur trace verify @1\n\nExit status: 0 verified (with a warning when unsigned or unchecked), 1 broken, 2 not found."
     )]
     Verify(VerifyArgs),
     /// Print the public half of the key that signs traces

@@ -151,7 +151,7 @@ pub(crate) fn task(argument: Option<&str>) -> Result<String, Failure> {
             .and_then(read_text)
             .map_err(|why| unread(&format!("`{argument}`"), &why))?
     } else if names_a_file(argument) {
-        return Err(bad(format!("there is no file `{argument}`")).hint("a task that is text has more than one word"));
+        return Err(bad(format!("there is no file `{argument}`")).hint("a single word with a `/`, or that ends in `.md` or `.txt`, is taken as a file; write a task in more than one word"));
     } else {
         argument.to_owned()
     };

@@ -74,7 +74,14 @@ impl Progress {
         let took = artifact.duration.as_millis();
         let (mark, colour) = if artifact.shown.is_error { ('✗', AnsiColor::Red) } else { ('✓', AnsiColor::Green) };
         let colour = colour.on_default();
-        self.note(format_args!("  {colour}{mark}{colour:#} {} {DIM}({took} ms){DIM:#}", one_line(body, WIDE)));
+        let said = match (artifact.fence_source, artifact.shown.is_error) {
+            // The runtime's own words say why nothing ran: all of them count.
+            (None, true) => one_line(body, WIDE * 5),
+            (None, false) => format!("{} bytes of guidance", body.len()),
+            (Some(_), _) => one_line(body, WIDE),
+        };
+        let name = one_line(artifact.tool_name, WIDE);
+        self.note(format_args!("  {colour}{mark}{colour:#} {name}: {said} {DIM}({took} ms){DIM:#}"));
         if artifact.shown.facts.shell.is_some() {
             // A command's last words say most.
             let lines: Vec<&str> = body.lines().skip(1).filter(|line| !line.trim().is_empty()).collect();
@@ -98,7 +105,8 @@ impl Observer for Progress {
             Frame::Text(piece) => self.text(piece),
             Frame::ToolRunning { tool_name, summary, .. } => {
                 let bold = Style::new().bold();
-                self.note(format_args!("{bold}{}{bold:#} {}", printable(tool_name), printable(summary)));
+                let gap = if summary.is_empty() { "" } else { " " };
+                self.note(format_args!("{bold}{}{bold:#}{gap}{}", printable(tool_name), printable(summary)));
             }
             Frame::Artifact(artifact) => self.artifact(artifact),
             Frame::Retrying { error, delay, attempt } => {

@@ -54,7 +54,7 @@ impl Scripted {
         let number = place.saturating_add(1);
         let Some(turn) = self.turns.get(place) else {
             let detail = format!("has {} turns and was asked for turn {number}: the script is over", self.turns.len());
-            return Err(Fault::new(Kind::InvalidRequest, detail));
+            return Err(Fault::new(Kind::Script, detail));
         };
         for expected in &turn.expect {
             if !results.iter().any(|result| result.contains(expected.as_str())) {
@@ -63,7 +63,7 @@ impl Scripted {
                     "expects `{}` in the tool results before turn {number}, which are `{got}`: the run has left its script",
                     printable(expected, 80)
                 );
-                return Err(Fault::new(Kind::InvalidRequest, detail));
+                return Err(Fault::new(Kind::Script, detail));
             }
         }
         self.answer(turn, number, sink)

@@ -59,7 +59,7 @@ impl Rules {
         if changes && self.read_only.iter().any(|rule| protects(rule)) {
             return Some(Blocker::new(
                 "read_only_path",
-                "the path is read-only for this capsule (`capabilities.filesystem.read_only`)",
+                "the path is read-only: it stands in `capabilities.filesystem.read_only`, or the capsule itself is made of it",
             ));
         }
         None

@@ -181,6 +181,8 @@ pub enum DriverErrorKind {
     CutStream,
     /// The provider failed by its own account (5xx).
     Server,
+    /// The scripted driver alone: the run has left its script.
+    Script,
 }
 
 impl DriverErrorKind {
@@ -197,6 +199,7 @@ impl DriverErrorKind {
             Self::BadResponse => "bad_response",
             Self::CutStream => "cut_stream",
             Self::Server => "server",
+            Self::Script => "script",
         }
     }
 }
@@ -234,6 +237,7 @@ impl DriverError {
             }
             DriverErrorKind::Network => "check `gateway.endpoint`, and that this host can reach it",
             DriverErrorKind::BadResponse => "check that `gateway.endpoint` speaks the driver's protocol",
+            DriverErrorKind::Script => "correct the script, or run it in the workdir that it was written for",
             DriverErrorKind::CutStream => "the provider broke the answer off each time; try again later",
         }
     }

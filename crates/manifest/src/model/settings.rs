@@ -14,7 +14,7 @@ mapping! {
     pub struct Retry {
         /// Attempts after the first; 0 switches repeating off.
         pub max_retries: u32 = 6, in 0 ..= 100;
-        /// The first wait in milliseconds; each further one is about twice as long.
+        /// The limit of the first wait in milliseconds; the wait is random below it, and the limit doubles each time.
         pub initial_delay_ms: u64 = 1000, in 0 ..= 3600000;
         /// The longest wait in milliseconds.
         pub max_delay_ms: u64 = 30000, in 0 ..= 3600000;

@@ -75,8 +75,8 @@ fn one_bad_effect_denies_the_whole_action_with_every_reason() {
     assert_eq!(denial.phase(), Phase::Propose);
     assert_eq!(
         denial.words("files_write").as_str(),
-        "the call to `files_write` was blocked: the path is read-only for this capsule \
-         (`capabilities.filesystem.read_only`) [read_only_path]; the path is outside the directory that this \
+        "the call to `files_write` was blocked: the path is read-only: it stands in \
+         `capabilities.filesystem.read_only`, or the capsule itself is made of it [read_only_path]; the path is outside the directory that this \
          capsule's file tools may reach [outside_scope]. Nothing ran."
     );
 }

@@ -24,7 +24,7 @@ fn an_id_of_another_kind_or_case_is_refused() {
         format!("ses_{hex}0"),
         "ses_".into(),
         format!("ses_{hex}\n"),
-        format!("ses_../{}", &hex[3..]),
+        format!("ses_../{}", hex.get(3..).unwrap()),
     ] {
         let error = bad.parse::<SessionId>().unwrap_err().to_string();
         assert!(error.ends_with("is not a session id: `ses_` and 32 lower-case hex digits"), "{error}");

@@ -218,6 +218,9 @@ fn a_link_that_is_swapped_while_it_is_written_changes_nothing_outside() {
     swapping(&root.join("name"), &root.join("spare"), || write("name"));
     swapping(&root.join("dir"), &root.join("spare-dir"), || write("dir/secret.txt"));
     untouched(&desk);
-    // No temporary file is left behind either.
-    assert!(!desk.tree().iter().any(|path| path.contains(".murmur-")), "{:?}", desk.tree());
+    // A temporary name may be left: what it holds then was swapped in by somebody else, and is not deleted.
+    for left in desk.tree().iter().filter(|path| path.contains(".murmur-")) {
+        let content = std::fs::read_to_string(root.join(left)).unwrap_or_default();
+        assert!(!content.contains("stolen"), "{left}: {content}");
+    }
 }
