@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -115,8 +116,16 @@ impl AppendFile {
         self.append(line).map(|()| true)
     }
 
-    /// Makes what was written last through a loss of power.
+    /// Makes what was written last through a loss of power, and sees that it stands under its name: a process
+    /// of the same user could have put another file there, and nobody would find what was written since.
     pub(crate) fn sync(&self) -> Result<(), Error> {
+        let look = |error| Error::io("look at", &self.path, error);
+        let ours = self.file.metadata().map_err(look)?;
+        let is_there = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|named| (named.dev(), named.ino(), named.len()) == (ours.dev(), ours.ino(), self.whole));
+        if !is_there {
+            return Err(Error::Replaced { path: self.path.clone() });
+        }
         self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
     }
 

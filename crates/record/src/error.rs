@@ -43,6 +43,12 @@ pub enum Error {
         /// What is wrong with it.
         fault: Unsafe,
     },
+    /// Another file stands under the record's name, or it was cut.
+    #[error("`{}` is no longer the record that this session wrote: it was replaced, removed or cut", path.display())]
+    Replaced {
+        /// The record.
+        path: PathBuf,
+    },
     /// The system refused an operation.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
@@ -187,7 +193,7 @@ impl Error {
             | Self::Stopped { .. }
             | Self::Ended { .. }
             | Self::LineTooLong { .. } => "E-REC-002",
-            Self::BadLine { .. } | Self::BrokenChain { .. } => "E-REC-003",
+            Self::Replaced { .. } | Self::BadLine { .. } | Self::BrokenChain { .. } => "E-REC-003",
             Self::Locked { .. } => "E-REC-004",
             Self::UnsafeFile { .. } | Self::BadKey { .. } | Self::NoRandom | Self::BadPublicKey { .. } => "E-REC-005",
             Self::NoSessions { .. }
@@ -207,6 +213,9 @@ impl Error {
             }
             Self::UnsafeRecord { path, .. } => {
                 format!("move `{}` away: a record is a regular file that the runtime wrote", path.display())
+            }
+            Self::Replaced { .. } => {
+                "look for a process that writes in the runtime's home; what it put there is not to be trusted".into()
             }
             Self::UnsafeDirectory { .. } => "set `MURMUR_HOME` to a directory of your own".into(),
             Self::UnsafeFile { path, fault: Unsafe::ReadableByOthers(_) | Unsafe::WritableByOthers(_) } => {

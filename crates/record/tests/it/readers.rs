@@ -190,3 +190,27 @@ fn only_a_regular_file_is_read_and_nothing_is_waited_for() {
     std::fs::rename(&kept, &path).unwrap();
     assert_eq!(refused(), []);
 }
+
+#[test]
+fn a_trace_that_was_replaced_or_cut_while_it_was_written_does_not_end_well() {
+    for (tamper, ends_well) in [("nothing", true), ("replace", false), ("remove", false), ("cut", false)] {
+        let scene = Scene::new();
+        let mut writer = scene.writer();
+        record_task(&mut writer).unwrap();
+        let path = scene.path();
+        match tamper {
+            "replace" => {
+                let copy = path.with_extension("copy");
+                std::fs::copy(&path, &copy).unwrap();
+                std::fs::rename(&copy, &path).unwrap();
+            }
+            "remove" => std::fs::remove_file(&path).unwrap(),
+            "cut" => std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10).unwrap(),
+            _ => {}
+        }
+        match writer.finish(&end(), None) {
+            Ok(_) => assert!(ends_well, "{tamper}"),
+            Err(error) => assert!(!ends_well && matches!(error, Error::Replaced { .. }), "{tamper}: {error}"),
+        }
+    }
+}
