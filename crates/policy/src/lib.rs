@@ -7,11 +7,11 @@
 //!
 //! ```
 //! use policy::{Action, ActionKind, Effect, Operation, Policy, Review, Rules};
-//! let policy = Policy::new(Rules::new("/srv/work".into()));
+//! let policy = Policy::new(Rules::new("/srv/agent".into()));
 //! let action = Action::new("call_1", "files_read", ActionKind::FilesRead)
-//!     .with(Effect::path(Operation::Read, "/srv/work/a/../b.txt"));
+//!     .with(Effect::path(Operation::Read, "/srv/agent/a/../b.txt"));
 //! let Review::Allowed(permit) = policy.review(action) else { panic!("inside the workdir") };
-//! assert!(permit.confirm_path(Operation::Read, "/srv/work/b.txt".as_ref()).is_ok());
+//! assert!(permit.confirm_path(Operation::Read, "/srv/agent/b.txt".as_ref()).is_ok());
 //! assert!(permit.confirm_path(Operation::Read, "/etc/passwd".as_ref()).is_err());
 //! ```
 //!

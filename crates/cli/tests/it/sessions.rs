@@ -63,7 +63,7 @@ impl Session {
             capsule: "bug-hunt",
             capsule_version: "1.2.3",
             pid: 42,
-            workdir: Path::new("/srv/work"),
+            workdir: Path::new("/srv/agent"),
             driver: "scripted",
             model: "script",
             scripted: Some(true),

@@ -77,7 +77,7 @@ fn a_session_is_shown_as_a_story() {
     ses_0190a1b2c3d47e5f8a9b0c1d00000001
       capsule  bug-hunt 1.2.3
       model    script on scripted (a script was played, no model answered)
-      workdir  /srv/work
+      workdir  /srv/agent
       tools    files_read, shell_exec
       started  2026-11-30 07:28:21 UTC by mur 0.1.0
       capture  content
@@ -185,7 +185,7 @@ fn a_session_that_was_killed_is_shown_up_to_its_last_whole_line() {
     ses_0190a1b2c3d47e5f8a9b0c1d00000001
       capsule  bug-hunt 1.2.3
       model    script on scripted (a script was played, no model answered)
-      workdir  /srv/work
+      workdir  /srv/agent
       tools    files_read, shell_exec
       started  2026-11-30 07:28:21 UTC by mur 0.1.0
       capture  content
@@ -215,7 +215,7 @@ fn a_damaged_line_ends_the_story_and_is_named() {
     ses_0190a1b2c3d47e5f8a9b0c1d00000001
       capsule  bug-hunt 1.2.3
       model    script on scripted (a script was played, no model answered)
-      workdir  /srv/work
+      workdir  /srv/agent
       tools    files_read, shell_exec
       started  2026-11-30 07:28:21 UTC by mur 0.1.0
       capture  content

@@ -14,7 +14,7 @@ use secrets::{Redactor, Secret};
 use vocab::Part;
 
 fn policy() -> Policy {
-    Policy::new(Rules::new("/srv/work".into()).read_only("tests").read_only("a/b").hidden("/srv/work/home/.murmur"))
+    Policy::new(Rules::new("/srv/agent".into()).read_only("tests").read_only("a/b").hidden("/srv/agent/home/.murmur"))
 }
 
 fn action(operation: Operation, path: &str) -> Action {
@@ -42,24 +42,24 @@ fn paths_are_judged_by_whole_components_in_every_spelling() {
     let outside = Some("outside_scope");
     let read_only = Some("read_only_path");
     for (operation, path, expected) in [
-        (Read, "/srv/work/x", None),
-        (Read, "/srv/work", None),
-        (Read, "/srv/workshop/x", outside),
-        (Read, "/srv/work/../x", outside),
-        (Read, "/srv/work/../work/x", None),
-        (Read, "/srv//work/./x", None),
+        (Read, "/srv/agent/x", None),
+        (Read, "/srv/agent", None),
+        (Read, "/srv/agency/x", outside),
+        (Read, "/srv/agent/../x", outside),
+        (Read, "/srv/agent/../agent/x", None),
+        (Read, "/srv//agent/./x", None),
         (Read, "/etc/passwd", outside),
-        (Read, "/srv/work/home/.murmur/trace.key", outside),
-        (Read, "/srv/work/home/.murmurs", None),
-        (Read, "/srv/work/tests/a.rs", None),
-        (Write, "/srv/work/tests/a.rs", read_only),
-        (Write, "/srv/work/tests", read_only),
-        (Write, "/srv/work/tests2", None),
-        (Write, "/srv/work/src/../tests/a.rs", read_only),
-        (Delete, "/srv/work/a", read_only),
-        (Write, "/srv/work/a", None),
-        (Delete, "/srv/work/a/c", None),
-        (Delete, "/srv/work/a/b/c", read_only),
+        (Read, "/srv/agent/home/.murmur/trace.key", outside),
+        (Read, "/srv/agent/home/.murmurs", None),
+        (Read, "/srv/agent/tests/a.rs", None),
+        (Write, "/srv/agent/tests/a.rs", read_only),
+        (Write, "/srv/agent/tests", read_only),
+        (Write, "/srv/agent/tests2", None),
+        (Write, "/srv/agent/src/../tests/a.rs", read_only),
+        (Delete, "/srv/agent/a", read_only),
+        (Write, "/srv/agent/a", None),
+        (Delete, "/srv/agent/a/c", None),
+        (Delete, "/srv/agent/a/b/c", read_only),
     ] {
         assert_eq!(verdict(operation, path), expected, "{operation:?} {path}");
     }
@@ -67,8 +67,8 @@ fn paths_are_judged_by_whole_components_in_every_spelling() {
 
 #[test]
 fn one_bad_effect_denies_the_whole_action_with_every_reason() {
-    let action = action(Operation::Write, "/srv/work/ok")
-        .with(Effect::path(Operation::Write, "/srv/work/tests/x"))
+    let action = action(Operation::Write, "/srv/agent/ok")
+        .with(Effect::path(Operation::Write, "/srv/agent/tests/x"))
         .with(Effect::path(Operation::Read, "/root"));
     let Review::Denied(action, denial) = policy().review(action) else { panic!("two effects are forbidden") };
     assert_eq!(action.effects().len(), 3);
@@ -83,9 +83,9 @@ fn one_bad_effect_denies_the_whole_action_with_every_reason() {
 
 #[test]
 fn the_second_review_judges_what_the_kernel_says() {
-    let permit = permit(Operation::Write, "/srv/work/link");
-    assert!(permit.confirm_path(Operation::Write, "/srv/work/real".as_ref()).is_ok());
-    for real in ["/etc/shadow", "/srv/work/tests/x", "/srv/work/home/.murmur/x"] {
+    let permit = permit(Operation::Write, "/srv/agent/link");
+    assert!(permit.confirm_path(Operation::Write, "/srv/agent/real".as_ref()).is_ok());
+    for real in ["/etc/shadow", "/srv/agent/tests/x", "/srv/agent/home/.murmur/x"] {
         let denial = permit.confirm_path(Operation::Write, real.as_ref()).unwrap_err();
         assert_eq!(denial.phase(), Phase::Execute, "{real}");
     }
@@ -93,11 +93,11 @@ fn the_second_review_judges_what_the_kernel_says() {
 
 #[test]
 fn a_permit_is_good_for_the_reviewed_operations_alone() {
-    let permit = permit(Operation::Read, "/srv/work/x");
-    assert!(permit.confirm_path(Operation::Read, "/srv/work/x".as_ref()).is_ok());
-    let denial = permit.confirm_path(Operation::Write, "/srv/work/x".as_ref()).unwrap_err();
+    let permit = permit(Operation::Read, "/srv/agent/x");
+    assert!(permit.confirm_path(Operation::Read, "/srv/agent/x".as_ref()).is_ok());
+    let denial = permit.confirm_path(Operation::Write, "/srv/agent/x".as_ref()).unwrap_err();
     assert_eq!(denial.blockers()[0].code, "not_reviewed");
-    let denial = permit.confirm_process("/bin/sh".as_ref(), "/srv/work".as_ref()).unwrap_err();
+    let denial = permit.confirm_process("/bin/sh".as_ref(), "/srv/agent".as_ref()).unwrap_err();
     assert_eq!(denial.blockers()[0].code, "not_reviewed");
 }
 
@@ -105,7 +105,7 @@ fn a_permit_is_good_for_the_reviewed_operations_alone() {
 fn a_process_starts_below_the_root_alone() {
     let action = Action::new("c", "shell_exec", ActionKind::ShellExec).with(Effect::command("ls"));
     let Review::Allowed(permit) = policy().review(action) else { panic!("no rule forbids it") };
-    let cleared = permit.confirm_process("/bin/sh".as_ref(), "/srv/work/sub".as_ref()).unwrap();
+    let cleared = permit.confirm_process("/bin/sh".as_ref(), "/srv/agent/sub".as_ref()).unwrap();
     assert_eq!((cleared.operation(), cleared.path()), (Operation::Execute, "/bin/sh".as_ref()));
     assert!(permit.confirm_process("/bin/sh".as_ref(), "/srv".as_ref()).is_err());
 }

@@ -89,7 +89,7 @@ pub(crate) fn start() -> SessionStart<'static> {
         capsule: "demo",
         capsule_version: "1.2.3",
         pid: 42,
-        workdir: "/srv/work".as_ref(),
+        workdir: "/srv/agent".as_ref(),
         driver: "scripted",
         model: "script",
         scripted: Some(true),

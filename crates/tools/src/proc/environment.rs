@@ -158,7 +158,7 @@ mod tests {
 
     fn built(host: &[(&str, &str)], grant: &EnvironmentGrant, redactor: &Redactor) -> ProcessEnvironment {
         let directories =
-            Directories { root: Path::new("/srv/work"), home: Path::new("/srv/home"), tmp: Path::new("/srv/tmp") };
+            Directories { root: Path::new("/srv/agent"), home: Path::new("/srv/home"), tmp: Path::new("/srv/tmp") };
         let host = host.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         ProcessEnvironment::new(host, grant, directories, redactor)
     }
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn programs_are_not_looked_for_where_the_agent_writes() {
-        let host = [("PATH", "/srv/work/bin:.::/srv/workbench:/srv/x/../work:/bin")];
+        let host = [("PATH", "/srv/agent/bin:.::/srv/agents:/srv/x/../agent:/bin")];
         let environment = built(&host, &EnvironmentGrant::default(), &Redactor::new());
-        assert_eq!(environment.search(), ["/srv/workbench", "/bin"].map(PathBuf::from));
-        assert!(shown(&environment).contains(&"PATH=/srv/work/bin:/srv/workbench:/srv/x/../work:/bin".to_owned()));
+        assert_eq!(environment.search(), ["/srv/agents", "/bin"].map(PathBuf::from));
+        assert!(shown(&environment).contains(&"PATH=/srv/agent/bin:/srv/agents:/srv/x/../agent:/bin".to_owned()));
     }
 }
