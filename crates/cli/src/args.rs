@@ -45,7 +45,7 @@ pub(crate) struct RunArgs {
     /// What the agent is to do: the text itself, or a file that holds it; `-` reads standard input
     #[arg(long, value_name = "TEXT|FILE")]
     pub(crate) task: Option<String>,
-    /// The directory that the agent works in [default: workdir/<session id> beside the manifest]
+    /// The directory that the agent works in [default: a new one, below workdir/ beside the manifest]
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<PathBuf>,
     /// Replace the manifest's system prompt
