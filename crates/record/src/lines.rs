@@ -101,12 +101,12 @@ mod tests {
 
     #[test]
     fn lines_end_at_newlines_and_the_rest_is_torn() {
-        let mut lines = Lines::new(&b"one\n\ntwo\nthi"[..]);
+        let mut lines = Lines::new(&b"one\n\ntwo\nrest"[..]);
         assert_eq!(lines.next().unwrap(), Next::Line(b"one"));
         assert_eq!(lines.next().unwrap(), Next::Line(b""));
         assert_eq!(lines.next().unwrap(), Next::Line(b"two"));
         assert_eq!(lines.number(), 3);
-        assert_eq!(lines.next().unwrap(), Next::Torn(b"thi"));
+        assert_eq!(lines.next().unwrap(), Next::Torn(b"rest"));
         assert_eq!(lines.next().unwrap(), Next::End);
         assert_eq!(lines.number(), 3);
     }
