@@ -30,14 +30,7 @@ pub(crate) fn run() -> Result<()> {
     process::run(Command::new(tool("typos", TYPOS)?).current_dir(process::root()))?;
     step("licences, bans and sources (cargo-deny)");
     // Advisories need a database from elsewhere; CONTRIBUTING.md says how to ask for them.
-    process::run(program(tool("cargo-deny", CARGO_DENY)?).args([
-        "--offline",
-        "--workspace",
-        "check",
-        "bans",
-        "licenses",
-        "sources",
-    ]))
+    process::run(program(tool("cargo-deny", CARGO_DENY)?).args(["--workspace", "check", "bans", "licenses", "sources"]))
 }
 
 /// A tool from PATH, or built once below the target folder.
