@@ -235,7 +235,9 @@ impl DriverError {
             DriverErrorKind::ContextTooLong => {
                 "start a new conversation, or choose a model with a larger context window"
             }
-            DriverErrorKind::Network => "check `gateway.endpoint`, and that this host can reach it",
+            DriverErrorKind::Network => {
+                "is the server running at that base URL (`gateway.endpoint`), and can this host reach it?"
+            }
             DriverErrorKind::BadResponse => "check that `gateway.endpoint` speaks the driver's protocol",
             DriverErrorKind::Script => "correct the script, or run it in the workdir that it was written for",
             DriverErrorKind::CutStream => "the provider broke the answer off each time; try again later",

@@ -6,7 +6,7 @@ use serde_json::json;
 use testkit::{Gate, Turn};
 
 use crate::binary::Ran;
-use crate::support::{Stage, WIRES, Wire, of_type};
+use crate::support::{Stage, WIRES, Wire, manifest, of_type};
 
 /// Runs these turns, and holds that the records are whole and the history paired.
 fn play(wire: Wire, turns: Vec<Turn>) -> (Stage, Ran) {
@@ -30,6 +30,7 @@ fn read() -> Turn {
 fn failed(stage: &Stage, ran: &Ran, says: &str) {
     assert_eq!((ran.status, ran.stdout()), (Some(1), ""), "{ran:?}");
     let sentence: Vec<&str> = ran.stderr.lines().filter_map(|line| line.strip_prefix("failed: ")).collect();
+    assert_eq!(sentence.len(), 1, "the status is said once: {}", ran.stderr);
     assert!(sentence[0].contains(says), "{says}: {}", ran.stderr);
     let trace = stage.trace();
     let end = of_type(&trace, "task_end")[0];
@@ -85,6 +86,20 @@ fn what_can_get_better_is_tried_again() {
             let bodies: Vec<_> = stage.server.requests().iter().map(|request| request.raw.clone()).collect();
             assert_eq!((bodies.len(), &bodies[1]), (3, &bodies[2]), "the same request again");
         }
+    }
+}
+
+#[test]
+fn a_server_that_does_not_run_is_asked_about() {
+    for wire in WIRES {
+        let stage = Stage::new(wire, "", Vec::new());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        stage.mur.home.write("agent/murmur.yaml", manifest(wire.driver(), &url, ""));
+        let ran = stage.run(&[]);
+        failed(&stage, &ran, "cannot be reached: ");
+        failed(&stage, &ran, "; is the server running at that base URL (`gateway.endpoint`), ");
     }
 }
 
