@@ -71,7 +71,7 @@ impl Failure {
         // A closed stderr leaves nobody to tell.
         let _ = writeln!(err, "{red}error{code}{red:#}: {}", self.message);
         if let Some(hint) = &self.hint {
-            let _ = writeln!(err, "  {dim}help:{dim:#} {hint}");
+            let _ = writeln!(err, "  {dim}hint:{dim:#} {hint}");
         }
     }
 }

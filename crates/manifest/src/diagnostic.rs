@@ -220,7 +220,7 @@ impl Diagnostic {
     ///    |
     ///  9 |   max_tokenz: 4096
     ///    |   ^^^^^^^^^^
-    ///    = help: did you mean `max_tokens`?
+    ///    = hint: did you mean `max_tokens`?
     /// ```
     #[must_use]
     pub fn render(&self) -> String {
@@ -246,7 +246,7 @@ impl Diagnostic {
             }
         }
         if let Some(suggestion) = &self.suggestion {
-            let _ = writeln!(out, "{margin} = help: did you mean `{suggestion}`?");
+            let _ = writeln!(out, "{margin} = hint: did you mean `{suggestion}`?");
         }
         if !self.accepted.is_empty() {
             let _ = writeln!(out, "{margin} = accepted: {}", self.accepted.join(", "));

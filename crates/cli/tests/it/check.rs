@@ -36,7 +36,7 @@ fn every_finding_has_its_place_and_what_to_do() {
        |
     15 | capabilites: {}
        | ^^^^^^^^^^^
-       = help: did you mean `capabilities`?
+       = hint: did you mean `capabilities`?
     error[E-MAN-003]: `trace.capture` cannot be the text `all`
       --> [root]/agent/murmur.yaml:16:19
        |

@@ -35,7 +35,7 @@ fn nothing_that_exists_is_written_over() {
     let ran = mur.run(&["init"]);
     assert_eq!((ran.status, ran.stdout()), (Some(2), ""));
     assert!(ran.stderr.starts_with("error[E-MAN-001]: cannot write `"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("help: choose another directory"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: choose another directory"), "{}", ran.stderr);
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine\n");
 
     // Nor what a dangling link names.

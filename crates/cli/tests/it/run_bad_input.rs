@@ -253,7 +253,7 @@ const MANIFESTS: &[Case] = &[
             scripted(stage, "script: script.yaml")
         },
         code: "E-DRV-008",
-        says: &["script.yaml:2:", "txt", "help:"],
+        says: &["script.yaml:2:", "txt", "hint:"],
     },
     Case { name: "no script", make: |stage| scripted(stage, ""), code: "E-MAN-003", says: &["driver.config.script"] },
 ];
@@ -365,7 +365,7 @@ const LAUNCHES: &[Case] = &[
         name: "a floor in the manifest",
         make: |stage| declared(stage, "capabilities: { containment: scoped }\n"),
         code: "E-CAP-003",
-        says: &["`scoped` is not met", "help:"],
+        says: &["`scoped` is not met", "hint:"],
     },
     Case {
         name: "a floor on the command line",
@@ -513,7 +513,7 @@ fn refused(ran: &Ran, case: &Case) {
     }
     // A finding in a file says where, and what to do where its own sentence does not.
     let placed = code.starts_with("E-MAN") && ran.stderr.contains(" --> ");
-    assert!(placed || ran.stderr.contains("help:"), "{name} says what to do: {}", ran.stderr);
+    assert!(placed || ran.stderr.contains("hint:"), "{name} says what to do: {}", ran.stderr);
     assert!(!ran.stderr.contains(KEY), "{name}: {}", ran.stderr);
     assert!(!ran.stderr.contains("panicked"), "{name}: {}", ran.stderr);
 }

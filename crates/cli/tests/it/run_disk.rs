@@ -79,7 +79,7 @@ fn stopped(stage: &Stage, ran: &Ran, cause: &str) {
     let errors: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("error")).collect();
     let [error] = errors.as_slice() else { panic!("one sentence: {}", ran.stderr) };
     assert!(error.contains("error[E-REC-002]: cannot write `") && error.contains(cause), "{error}");
-    assert!(ran.stderr.contains("help: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
 
     // Each file ends with a whole line, so nothing is half told.
     let mut files = 0;

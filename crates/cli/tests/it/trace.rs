@@ -24,7 +24,7 @@ fn an_empty_home_lists_nothing_and_finds_nothing() {
     exit 2
     --- stderr
     error[E-REC-006]: there are no recorded sessions in `[home]/sessions`
-      help: run one with `mur run`
+      hint: run one with `mur run`
     "#);
 }
 
@@ -228,7 +228,7 @@ fn a_damaged_line_ends_the_story_and_is_named() {
       the rest of the trace cannot be read
     --- stderr
     error[E-REC-003]: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000001/trace.jsonl` line 5: not a record line: expected value at line 1 column 15
-      help: the record was damaged: move it away, or restore it from a copy
+      hint: the record was damaged: move it away, or restore it from a copy
     "#);
     for command in ["show", "steps"] {
         let ran = mur.run(&["trace", command, "--json"]);

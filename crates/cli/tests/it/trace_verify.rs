@@ -30,7 +30,7 @@ fn a_whole_trace_is_verified_and_one_changed_byte_breaks_it() {
     exit 1
     --- stderr
     error[E-REC-003]: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000001/trace.jsonl` is broken: line 6 was edited, or lines after it were dropped or moved: the next line does not continue it
-      help: the file was changed after it was written; compare it with a copy
+      hint: the file was changed after it was written; compare it with a copy
     "#);
     let document = mur.run(&["trace", "verify", "--json"]);
     assert_eq!(document.status, Some(1));
@@ -122,7 +122,7 @@ fn a_signature_without_a_key_at_hand_is_not_called_good() {
     unchecked: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000001/trace.jsonl`, 11 lines, each continues the one before
     --- stderr
     warning: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000001/trace.jsonl` is signed, but there is no key to check its signature with
-      name the key of the home that wrote it with `--public-key`
+      hint: name the key of the home that wrote it with `--public-key`
     "#);
     let expected = json!({
         "path": home(&mur).trace_path(&id(1)), "session_id": id(1), "status": "unchecked", "lines": 11,

@@ -12,11 +12,12 @@ use record::{BreakReason, Home, PublicKey, TraceKey, VerifyReport, VerifyStatus}
 use serde::Serialize;
 use vocab::SessionId;
 
-use super::text::{colour, count, inline};
+use super::text::{colour, inline};
 use super::{failure, home};
 use crate::args::VerifyArgs;
 use crate::failure::{FAILED, Failure};
 use crate::output::Output;
+use crate::terminal::count;
 
 /// Paths are cut at so many characters.
 const WIDE: usize = 400;
@@ -94,7 +95,7 @@ fn warn(report: &VerifyReport, shown: &str) -> std::io::Result<()> {
         VerifyStatus::Unsigned(why) => writeln!(err, "{style}warning{style:#}: `{shown}` is unsigned: {why}")?,
         VerifyStatus::Unchecked => {
             writeln!(err, "{style}warning{style:#}: `{shown}` is signed, but {NO_KEY}")?;
-            writeln!(err, "  name the key of the home that wrote it with `--public-key`")?;
+            writeln!(err, "  hint: name the key of the home that wrote it with `--public-key`")?;
         }
     }
     if report.torn_bytes > 0 {
