@@ -1,7 +1,8 @@
 //! `mur doctor`: what this host offers, and what to do about the rest.
 //!
-//! It reads and changes nothing, and tells of files only who can use them, never what is in them. A row
-//! fails when `mur run` would refuse to work; what makes a host weaker is a warning.
+//! It changes nothing, and of a file that may hold secrets it tells who can use it and whether it is in its
+//! form, never what is in it. A row fails when `mur run` would refuse to work; what makes a host weaker is a
+//! warning.
 
 mod home;
 mod host;
@@ -73,7 +74,7 @@ fn print(out: &mut Output, row: &Row) -> io::Result<()> {
     match &row.hint {
         Some(hint) => {
             let dim = Style::new().dimmed();
-            writeln!(out, "{:<23}{dim}do: {}{dim:#}", "", printable(hint).replace('\n', "\\n"))
+            writeln!(out, "{:<23}{dim}hint: {}{dim:#}", "", printable(hint).replace('\n', "\\n"))
         }
         None => Ok(()),
     }

@@ -96,6 +96,39 @@ fn modes_decide_about_key_and_config_and_no_secret_is_shown() {
 }
 
 #[test]
+fn keys_decide_about_the_config_as_they_do_at_a_launch() {
+    let mur = Mur::new();
+    let told = |text: &str| {
+        let path = mur.home.write("home/config.yaml", text);
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+        let ran = mur.run(&["doctor", "--json"]);
+        assert!(!ran.stdout().contains("s3cret"), "{ran:?}");
+        let row = row(&ran, "config");
+        let status = row["status"].as_str().unwrap();
+        assert_eq!(ran.status, Some(i32::from(status == "fail")), "{ran:?}");
+        (status.to_owned(), mur.named(row["finding"].as_str().unwrap()))
+    };
+    let ok = ("ok".to_owned(), "`[home]/config.yaml` is its owner's alone and in its form".to_owned());
+    for text in ["", "credentials: { A: s3cret-value }\n", "credentials:\nstore: { path: a.db }\n"] {
+        assert_eq!(told(text), ok, "{text}");
+    }
+    for (text, place, problem) in [
+        ("credential:\n  A: s3cret-value\n", "line 1, column 1", "unknown key; known are `credentials` and `store`"),
+        ("credentials:\n  A: s3cret-1\n  A: s3cret-2\n", "line 3, column 3", "a key stands twice"),
+        ("credentials: [s3cret]\n", "line 1, column 14", "not the expected YAML: a mapping of names to text values"),
+    ] {
+        let finding = format!("`[home]/config.yaml` {place}: {problem}");
+        assert_eq!(told(text), ("fail".to_owned(), finding), "{text}");
+    }
+    // A link could lead to a file that others write.
+    let elsewhere = mur.home.write("elsewhere.yaml", "");
+    std::fs::remove_file(mur.home.home().join("config.yaml")).unwrap();
+    symlink(elsewhere, mur.home.home().join("config.yaml")).unwrap();
+    let ran = mur.run(&["doctor", "--json"]);
+    assert_eq!((&row(&ran, "config")["status"], ran.status), (&json!("fail"), Some(1)));
+}
+
+#[test]
 fn programs_that_are_not_there_are_a_warning() {
     let mur = Mur::new();
     let ran = Ran::of(mur.command(&["doctor", "--json"]).env("PATH", mur.home.workdir()));

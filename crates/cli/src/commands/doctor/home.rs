@@ -1,21 +1,22 @@
 //! The home: who can look into it and change it, its key and its config file.
 //!
 //! The rules are those by which `mur run` takes or refuses these files; a home that others can merely
-//! look into is closed by the next session, so that is a warning. No file is made and none of a secret is
+//! look into is closed by the next session, so that is a warning. No file is made and nothing of a secret is
 //! shown.
 
 use std::fs::{self, Metadata};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use record::{Home, TraceKey};
+use secrets::{Lookup, Reference};
 
 use super::{Row, Status};
 
 pub(super) fn rows() -> Vec<Row> {
     match Home::from_env() {
-        Ok(home) => vec![directories(&home), key(&home), config(&home.path().join("config.yaml"))],
+        Ok(home) => vec![directories(&home), key(&home), config(&home)],
         Err(error) => vec![Row::fail("home", error.to_string(), error.hint())],
     }
 }
@@ -76,32 +77,19 @@ fn key(home: &Home) -> Row {
     }
 }
 
-/// The config file may hold credentials, so it is looked at from outside alone.
-fn config(path: &Path) -> Row {
-    let shown = path.display();
-    let metadata = match fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Row::ok("config", "none; credentials come from the environment");
-        }
-        Err(error) => {
-            return Row::fail("config", format!("`{shown}` cannot be looked at: {error}"), "check the home's mode");
-        }
-    };
-    let mode = metadata.mode() & 0o7777;
-    if !metadata.is_file() {
-        let hint = format!("replace `{shown}` by a regular file with mode 0600");
-        return Row::fail("config", format!("`{shown}` is not a regular file"), hint);
+/// The config file is read as a launch reads it, strictly; its faults are told in words that quote nothing.
+fn config(home: &Home) -> Row {
+    let path = home.path().join("config.yaml");
+    // The lookup takes an absent file for an empty one, which is another finding here.
+    let gone = |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    if fs::symlink_metadata(&path).is_err_and(|error| gone(&error)) {
+        return Row::ok("config", "none; credentials come from the environment");
     }
-    if metadata.uid() != euid() && metadata.uid() != 0 {
-        let finding = format!("`{shown}` belongs to user {}", metadata.uid());
-        return Row::fail("config", finding, "replace it by a file of your own");
+    // No credential is wanted, so none is named: all of the file is parsed for any name.
+    match Lookup::open(home.path(), |_| None).source(&Reference::Name(String::new())) {
+        Ok(_) => Row::ok("config", format!("`{}` is its owner's alone and in its form", path.display())),
+        Err(error) => Row::fail("config", error.to_string(), error.hint()),
     }
-    if mode & 0o066 != 0 {
-        let finding = format!("`{shown}` has mode {mode:04o}: others can read or change it");
-        return Row::fail("config", finding, format!("run `chmod 600 {shown}`"));
-    }
-    Row::ok("config", format!("`{shown}` is its owner's alone"))
 }
 
 fn euid() -> u32 {
