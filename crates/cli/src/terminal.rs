@@ -1,4 +1,4 @@
-//! Foreign text on a terminal: control characters are shown, never obeyed.
+//! Words for people on a terminal: of foreign text control characters are shown, never obeyed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -33,6 +33,11 @@ pub(crate) fn cut(line: &str, most: usize) -> String {
         Some((cut, _)) => format!("{}…", shown.get(..cut).unwrap_or_default()),
         None => shown,
     }
+}
+
+/// A number of things: `1 turn`, `2 turns`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 fn is_harmful(char: char) -> bool {

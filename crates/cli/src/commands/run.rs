@@ -16,7 +16,7 @@ use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::launch::{self, Launch};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::terminal::printable;
+use crate::terminal::{count, printable};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let task = launch::task(args.task.as_deref())?;
@@ -180,14 +180,14 @@ impl About {
         }
         if !args.quiet {
             let dim = Style::new().dimmed();
+            // Where the reason follows the status, that is said already.
+            let status = if end.reason.is_none() { format!("{}: ", end.status.as_str()) } else { String::new() };
+            let (turns, calls) = (count(tally.turns.into(), "turn"), count(tally.tool_calls.into(), "tool call"));
+            let (input, output) = (tally.input_tokens, tally.output_tokens);
             let _ = writeln!(
                 err,
-                "{dim}{}: {} turns, {} tool calls, {} tokens in, {} out; `mur trace show {}` tells it all{dim:#}",
-                end.status.as_str(),
-                tally.turns,
-                tally.tool_calls,
-                tally.input_tokens,
-                tally.output_tokens,
+                "{dim}{status}{turns}, {calls}, {} in, {output} out; `mur trace show {}` tells it all{dim:#}",
+                count(input, "token"),
                 self.session
             );
         }

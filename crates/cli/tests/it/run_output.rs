@@ -29,7 +29,7 @@ fn a_piped_stdout_carries_the_reply_alone() {
         {
             assert!(ran.stderr.contains(piece), "{piece}: {}", ran.stderr);
         }
-        assert!(ran.stderr.contains("ok: 2 turns, 1 tool calls, 250 tokens in, 30 out;"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("ok: 2 turns, 1 tool call, 250 tokens in, 30 out;"), "{}", ran.stderr);
     }
 }
 

@@ -12,13 +12,13 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use vocab::SessionId;
 
-use super::text::{BOLD, DIM, body, colour, count, fence_source, inline, lasted, name, names, utc};
+use super::text::{BOLD, DIM, body, colour, fence_source, inline, lasted, name, names, utc};
 use super::totals::Totals;
 use super::{failure, home};
 use crate::args::SessionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::terminal::printable;
+use crate::terminal::{count, printable};
 
 /// Bodies are cut at so many characters, a task's text at twice as many.
 const WIDE: usize = 120;

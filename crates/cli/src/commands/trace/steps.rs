@@ -8,11 +8,12 @@ use record::{Step, TraceLine, TraceReader};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::text::{BOLD, DIM, body, colour, count, fence_source, inline, lasted, name};
+use super::text::{BOLD, DIM, body, colour, fence_source, inline, lasted, name};
 use super::{failure, home};
 use crate::args::SessionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::terminal::count;
 
 /// Bodies are cut at so many characters.
 const WIDE: usize = 80;

@@ -146,11 +146,6 @@ pub(super) fn lasted(ms: u64) -> String {
     }
 }
 
-/// A number of things.
-pub(super) fn count(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::{inline, lasted, utc};
