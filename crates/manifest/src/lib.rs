@@ -53,7 +53,7 @@ pub use model::{
     UpstreamAuth, Version,
 };
 pub use publisher::{MAX_DESCRIPTION, fold_description};
-pub use scaffold::scaffold;
+pub use scaffold::{scaffold, scaffold_name};
 #[cfg(feature = "schema")]
 pub use schema::{artifact_json_schema, json_schema, reference_markdown};
 pub use unsupported::unsupported;

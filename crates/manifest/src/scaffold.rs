@@ -2,14 +2,21 @@
 //!
 //! It loads without findings as it stands, and every commented line works when its `#` is removed.
 
-/// A commented `murmur.yaml` for a new capsule. `name` is made a valid name when it is not one.
+/// A commented `murmur.yaml` for a new capsule, called what [`scaffold_name`] makes of `name`.
 #[must_use]
 pub fn scaffold(name: &str) -> String {
-    include_str!("scaffold.yaml").replace("NAME", &valid_name(name))
+    include_str!("scaffold.yaml").replace("NAME", &scaffold_name(name))
 }
 
-/// `name` in lower case, with a hyphen for every run of characters that a name may not have.
-fn valid_name(name: &str) -> String {
+/// A valid capsule name like `name`: in lower case, with a hyphen for every run of characters that it may
+/// not have. What has letters beyond ASCII would be crippled rather than spelled, so that becomes `capsule`,
+/// and so does what leaves nothing.
+#[must_use]
+pub fn scaffold_name(name: &str) -> String {
+    const FALLBACK: &str = "capsule";
+    if !name.is_ascii() {
+        return FALLBACK.to_owned();
+    }
     let mut out = String::new();
     for c in name.chars().take(100) {
         let c = c.to_ascii_lowercase();
@@ -20,12 +27,12 @@ fn valid_name(name: &str) -> String {
         }
     }
     let out = out.trim_end_matches('-');
-    if out.is_empty() { "capsule".to_owned() } else { out.to_owned() }
+    if out.is_empty() { FALLBACK.to_owned() } else { out.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::valid_name;
+    use super::scaffold_name;
 
     #[test]
     fn any_directory_name_gives_a_valid_name() {
@@ -34,9 +41,13 @@ mod tests {
             ("My Agent (2)", "my-agent-2"),
             ("__x__", "x"),
             ("日本", "capsule"),
+            ("Ünï", "capsule"),
+            ("U\u{308}ni", "capsule"),
             ("", "capsule"),
+            ("...", "capsule"),
         ] {
-            assert_eq!(valid_name(given), made);
+            assert_eq!(scaffold_name(given), made);
         }
+        assert_eq!(scaffold_name(&"a".repeat(101)), "a".repeat(100));
     }
 }
