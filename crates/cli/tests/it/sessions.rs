@@ -190,9 +190,13 @@ impl Session {
         std::fs::write(&path, written).expect("its owner may write it");
     }
 
-    pub(crate) fn end(mut self, key: Option<&TraceKey>) {
+    pub(crate) fn end(self, key: Option<&TraceKey>) {
+        self.end_as(EndStatus::Ok, key);
+    }
+
+    pub(crate) fn end_as(mut self, status: EndStatus, key: Option<&TraceKey>) {
         let end = SessionEnd {
-            status: EndStatus::Ok,
+            status,
             error: None,
             tasks: 1,
             turns: 2,

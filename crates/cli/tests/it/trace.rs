@@ -6,7 +6,7 @@ use std::process::Stdio;
 use insta::assert_snapshot;
 use record::Capture;
 use serde_json::json;
-use vocab::Origin;
+use vocab::{EndStatus, Origin};
 
 use crate::binary::{Mur, Ran};
 use crate::sessions::{Session, home, id, key, whole};
@@ -45,12 +45,12 @@ fn the_list_has_the_newest_first_and_says_how_each_stands() {
     assert_snapshot!(mur.shown(&listed), @r#"
     exit 0
     --- stdout
-    SESSION                               STARTED (UTC)        STATUS       TURNS  CALLS    TOKENS IN/OUT         TIME  CAPSULE
-    ses_0190a1b2c3d47e5f8a9b0c1d00000005  2026-11-30 07:28:25  running          0      0              0/0       500 ms  bug-hunt 1.2.3 (scripted)
-    ses_0190a1b2c3d47e5f8a9b0c1d00000004                       unreadable   `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000004/trace.jsonl` line 1: not a record line: expected ident at line 1 column 2
+    SESSION                               STARTED (UTC)        STATUS      TURNS  CALLS  TOKENS IN/OUT        TIME  CAPSULE
+    ses_0190a1b2c3d47e5f8a9b0c1d00000005  2026-11-30 07:28:25  running         0      0            0/0      500 ms  bug-hunt 1.2.3 (scripted)
+    ses_0190a1b2c3d47e5f8a9b0c1d00000004                       unreadable  `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000004/trace.jsonl` line 1: not a record line: expected ident at line 1 column 2
     ses_0190a1b2c3d47e5f8a9b0c1d00000003                       empty
-    ses_0190a1b2c3d47e5f8a9b0c1d00000002  2026-11-30 07:28:22  killed           1      0          1000/20       750 ms  bug-hunt 1.2.3 (scripted)
-    ses_0190a1b2c3d47e5f8a9b0c1d00000001  2026-11-30 07:28:21  ok               2      1          2000/40   1 min 02 s  bug-hunt 1.2.3 (scripted)
+    ses_0190a1b2c3d47e5f8a9b0c1d00000002  2026-11-30 07:28:22  killed          1      0        1000/20      750 ms  bug-hunt 1.2.3 (scripted)
+    ses_0190a1b2c3d47e5f8a9b0c1d00000001  2026-11-30 07:28:21  ok              2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
     "#);
     let listed = mur.run(&["trace", "list", "--json"]).json();
     let of = |index: usize| {
@@ -65,6 +65,20 @@ fn the_list_has_the_newest_first_and_says_how_each_stands() {
     assert!(listed[1]["error"].as_str().unwrap().contains("line 1: not a record line"), "{listed}");
     running.kill();
     assert_eq!(mur.run(&["trace", "list", "--json"]).json()[0]["status"], "killed");
+}
+
+#[test]
+fn a_long_status_makes_its_column_wide_for_every_row() {
+    let mur = Mur::new();
+    Session::begin(&mur, 1, Capture::Content).end(None);
+    Session::begin(&mur, 2, Capture::Content).end_as(EndStatus::SpendCeilingReached, None);
+    assert_snapshot!(mur.shown(&mur.run(&["trace", "list"])), @r#"
+    exit 0
+    --- stdout
+    SESSION                               STARTED (UTC)        STATUS                 TURNS  CALLS  TOKENS IN/OUT        TIME  CAPSULE
+    ses_0190a1b2c3d47e5f8a9b0c1d00000002  2026-11-30 07:28:22  spend_ceiling_reached      2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
+    ses_0190a1b2c3d47e5f8a9b0c1d00000001  2026-11-30 07:28:21  ok                         2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
+    "#);
 }
 
 #[test]
@@ -101,6 +115,7 @@ fn a_session_is_shown_as_a_story() {
       │ one too early: 漢字.
 
     session ok  1 task, 2 turns, 1 call, 2000 in, 40 out, 1 min 02 s
+    the chain was not checked here: `mur trace verify ses_0190a1b2c3d47e5f8a9b0c1d00000001` does that
     "#);
 }
 
@@ -196,6 +211,7 @@ fn a_session_that_was_killed_is_shown_up_to_its_last_whole_line() {
 
     session killed (no end on record)  1 task, 1 turn, 1 call, 1000 in, 20 out, 750 ms
       19 bytes of an unfinished line at the end
+    the chain was not checked here: `mur trace verify ses_0190a1b2c3d47e5f8a9b0c1d00000001` does that
     "#);
     let shown = mur.run(&["trace", "show", "--json"]).json();
     assert_eq!((&shown["status"], &shown["torn_bytes"], &shown["turns"]), (&json!("killed"), &json!(19), &json!(1)));
@@ -226,6 +242,7 @@ fn a_damaged_line_ends_the_story_and_is_named() {
 
     session damaged  1 task, 0 turns, 0 calls, 0 in, 0 out, 750 ms
       the rest of the trace cannot be read
+    the chain was not checked here: `mur trace verify ses_0190a1b2c3d47e5f8a9b0c1d00000001` does that
     --- stderr
     error[E-REC-003]: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000001/trace.jsonl` line 5: not a record line: expected value at line 1 column 15
       hint: the record was damaged: move it away, or restore it from a copy

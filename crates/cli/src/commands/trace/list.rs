@@ -1,10 +1,11 @@
 //! `mur trace list`: one row a session, newest first.
 //!
-//! Rows are printed as they are read. A trace that cannot be read is a row like any other and says why:
-//! one damaged record must not hide the rest.
+//! A trace that cannot be read is a row like any other and says why: one damaged record must not hide the
+//! rest.
 
 use std::io::{self, Write as _};
 
+use anstyle::Style;
 use record::{Home, TraceSummary};
 use serde_json::{Map, Value};
 use vocab::SessionId;
@@ -21,43 +22,95 @@ const WIDE: usize = 80;
 pub(crate) fn list(args: &JsonArgs) -> Result<u8, Failure> {
     let home = home()?;
     let sessions = home.sessions().map_err(|error| failure(&error))?;
-    let mut out = if args.json { Output::plain() } else { Output::styled() };
-    if !args.json && sessions.is_empty() {
-        out.finish()?;
-        writeln!(anstream::stderr(), "no sessions on record in `{}`", home.path().display())?;
-        return Ok(0);
-    }
-    head(&mut out, args.json)?;
-    let mut first = true;
-    for session in &sessions {
-        if out.gone() {
-            break;
-        }
-        let Some(row) = Row::read(&home, session) else { continue };
-        if args.json {
-            out.write_all(if first { b"\n" } else { b",\n" })?;
-            serde_json::to_writer(&mut out, &row.json()).map_err(io::Error::from)?;
-        } else {
-            row.print(&mut out)?;
-        }
-        first = false;
-    }
+    let rows = sessions.iter().filter_map(|session| Row::read(&home, session));
     if args.json {
-        out.write_all(if first { b"]\n" } else { b"\n]\n" })?;
+        document(rows)?;
+    } else if sessions.is_empty() {
+        // The table would have no row.
+        Output::styled().finish()?;
+        writeln!(anstream::stderr(), "no sessions on record in `{}`", home.path().display())?;
+    } else {
+        table(rows)?;
     }
-    out.finish()?;
     Ok(0)
 }
 
-fn head(out: &mut Output, json: bool) -> io::Result<()> {
-    if json {
-        return out.write_all(b"[");
+/// An array, each row as it is read.
+fn document<'a>(rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
+    let mut out = Output::plain();
+    let mut separator: &[u8] = b"[\n";
+    for row in rows {
+        out.write_all(separator)?;
+        serde_json::to_writer(&mut out, &row.json())?;
+        separator = b",\n";
+        if out.gone() {
+            break;
+        }
     }
-    writeln!(
-        out,
-        "{BOLD}{:<36}  {:<19}  {:<11}  {:>5}  {:>5}  {:>15}  {:>11}  CAPSULE{BOLD:#}",
-        "SESSION", "STARTED (UTC)", "STATUS", "TURNS", "CALLS", "TOKENS IN/OUT", "TIME"
-    )
+    out.write_all(if separator == b",\n" { b"\n]\n" } else { b"[]\n" })?;
+    out.finish()
+}
+
+const HEAD: [&str; COLUMNS] = ["SESSION", "STARTED (UTC)", "STATUS", "TURNS", "CALLS", "TOKENS IN/OUT", "TIME"];
+/// Columns but the last, which is free.
+const COLUMNS: usize = 7;
+/// Words stand at the left of a column, numbers at its right.
+const FIRST_NUMBER: usize = 3;
+/// The column whose colour says how a session stands.
+const STATUS: usize = 2;
+
+/// A line of the table: its cells, and what follows them.
+struct Line {
+    cells: [String; COLUMNS],
+    style: Style,
+    rest: String,
+}
+
+/// Columns as wide as their longest cell, so all rows are read before the first is printed.
+fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
+    let lines: Vec<Line> = rows.map(|row| row.line()).collect();
+    let mut widths = HEAD.map(str::len);
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(&line.cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut out = Output::styled();
+    let head = Line { cells: HEAD.map(str::to_owned), style: Style::new(), rest: "CAPSULE".to_owned() };
+    write!(out, "{BOLD}")?;
+    head.print(&mut out, &widths)?;
+    writeln!(out, "{BOLD:#}")?;
+    for line in &lines {
+        line.print(&mut out, &widths)?;
+        writeln!(out)?;
+        if out.gone() {
+            break;
+        }
+    }
+    out.finish()
+}
+
+impl Line {
+    /// Whether it has numbers; without them the rest follows the status.
+    fn is_whole(&self) -> bool {
+        self.cells.iter().skip(FIRST_NUMBER).any(|cell| !cell.is_empty())
+    }
+
+    fn print(&self, out: &mut Output, widths: &[usize; COLUMNS]) -> io::Result<()> {
+        let last = if self.is_whole() { COLUMNS } else { FIRST_NUMBER };
+        for (column, (cell, &width)) in self.cells.iter().zip(widths).take(last).enumerate() {
+            let style = if column == STATUS { self.style } else { Style::new() };
+            let gap = if column == 0 { "" } else { "  " };
+            if column >= FIRST_NUMBER {
+                write!(out, "{gap}{cell:>width$}")?;
+            } else if column + 1 == last && self.rest.is_empty() {
+                write!(out, "{gap}{style}{cell}{style:#}")?;
+            } else {
+                write!(out, "{gap}{style}{cell:<width$}{style:#}")?;
+            }
+        }
+        if self.rest.is_empty() { Ok(()) } else { write!(out, "  {}", self.rest) }
+    }
 }
 
 /// What is known of a session.
@@ -104,27 +157,25 @@ impl<'a> Row<'a> {
         row
     }
 
-    fn print(&self, out: &mut Output) -> io::Result<()> {
-        let status = inline(&self.status, WIDE);
+    fn line(&self) -> Line {
+        let (session, status) = (self.session.as_str().to_owned(), inline(&self.status, WIDE));
         let style = colour(&self.status);
         let Some(summary) = &self.summary else {
-            let why = self.error.as_deref().map(|error| format!("  {}", inline(error, 2 * WIDE))).unwrap_or_default();
-            let pad = if why.is_empty() { 0 } else { 11 };
-            let session = self.session.as_str();
-            return writeln!(out, "{session:<36}  {:<19}  {style}{status:<pad$}{style:#}{why}", "");
+            let [empty, turns, calls, tokens, time] = Default::default();
+            let rest = self.error.as_deref().map(|error| inline(error, 2 * WIDE)).unwrap_or_default();
+            return Line { cells: [session, empty, status, turns, calls, tokens, time], style, rest };
         };
-        let tokens = format!("{}/{}", summary.input_tokens, summary.output_tokens);
-        writeln!(
-            out,
-            "{:<36}  {:<19}  {style}{status:<11}{style:#}  {:>5}  {:>5}  {tokens:>15}  {:>11}  {} {}{}",
-            self.session.as_str(),
+        let cells = [
+            session,
             utc(summary.started_ms),
-            summary.turns,
-            summary.tool_calls,
+            status,
+            summary.turns.to_string(),
+            summary.tool_calls.to_string(),
+            format!("{}/{}", summary.input_tokens, summary.output_tokens),
             lasted(summary.duration_ms),
-            inline(&summary.capsule, WIDE),
-            inline(&summary.capsule_version, WIDE),
-            if summary.scripted { " (scripted)" } else { "" },
-        )
+        ];
+        let scripted = if summary.scripted { " (scripted)" } else { "" };
+        let rest = format!("{} {}{scripted}", inline(&summary.capsule, WIDE), inline(&summary.capsule_version, WIDE));
+        Line { cells, style, rest }
     }
 }

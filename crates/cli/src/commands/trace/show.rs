@@ -43,7 +43,7 @@ pub(crate) fn show(args: &SessionArgs) -> Result<u8, Failure> {
 type Shown = (Output, Option<record::Error>);
 
 fn story(out: Output, mut reader: TraceReader, session: &SessionId, path: &Path) -> io::Result<Shown> {
-    let mut story = Story { out, task: None, totals: Totals::default() };
+    let mut story = Story { out, session: session.as_str(), task: None, totals: Totals::default() };
     writeln!(story.out, "{BOLD}{}{BOLD:#}", session.as_str())?;
     let mut damaged = None;
     while let Some(line) = reader.next().filter(|_| !story.out.gone()) {
@@ -58,14 +58,15 @@ fn story(out: Output, mut reader: TraceReader, session: &SessionId, path: &Path)
 }
 
 /// What is told so far.
-struct Story {
+struct Story<'s> {
     out: Output,
+    session: &'s str,
     /// The task that the last line belonged to.
     task: Option<String>,
     totals: Totals,
 }
 
-impl Story {
+impl Story<'_> {
     fn line(&mut self, line: &TraceLine) -> io::Result<()> {
         self.totals.add(line);
         match line.event_type.as_str() {
@@ -259,7 +260,8 @@ impl Story {
         if damaged {
             writeln!(self.out, "  the rest of the trace cannot be read")?;
         }
-        Ok(())
+        // A story is believed: it says that nobody looked whether it is the one that was written.
+        writeln!(self.out, "{DIM}the chain was not checked here: `mur trace verify {}` does that{DIM:#}", self.session)
     }
 }
 
