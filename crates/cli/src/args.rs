@@ -6,7 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Runs AI agents that their operator can bound, steer and audit.
 #[derive(Debug, Parser)]
-#[command(name = "mur", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "mur",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = "Example:\n  mur init my-agent && mur run my-agent --task \"Say hello\""
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -15,19 +21,23 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the agent that a manifest declares
-    #[command(after_help = "Example:\n  mur run examples/bug-hunt --task \"Why do the tests fail?\" --workdir ./repo")]
+    #[command(
+        after_help = "Example:\n  mur run path/to/agent --task \"Why do the tests fail?\" --workdir path/to/project"
+    )]
     Run(RunArgs),
-    /// Validate a manifest without running anything
-    #[command(after_help = "Example:\n  mur check examples/bug-hunt")]
+    /// Say whether `mur run` would take a manifest on this host, and run nothing
+    #[command(
+        after_help = "Example:\n  mur check examples/bug-hunt\n\nExit status: 0 valid (a credential that does not resolve here is a warning), 2 not."
+    )]
     Check(CheckArgs),
     /// Write a starter murmur.yaml
     #[command(after_help = "Example:\n  mur init my-agent && mur check my-agent")]
     Init(InitArgs),
     /// Look into the records of past and running sessions
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  mur trace show @1")]
     Trace(TraceCommand),
     /// Wrap, parse and scan untrusted content by hand
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  mur fence wrap tool:web-fetch < page.html")]
     Fence(FenceCommand),
     /// Report what this host offers and what to do about the rest
     #[command(after_help = "Example:\n  mur doctor --json")]
@@ -54,7 +64,7 @@ pub(crate) struct RunArgs {
     /// The weakest containment that is good enough; raises the manifest's own floor
     #[arg(long, value_name = "CLASS")]
     pub(crate) containment: Option<Class>,
-    /// Print JSON lines on stdout: one when the session starts, one when it has ended
+    /// Print JSON lines on stdout: one when the session starts, one when it has ended; or one with the error
     #[arg(long)]
     pub(crate) json: bool,
     /// Print no progress on stderr; warnings, failures and the label of a script stay
@@ -116,7 +126,7 @@ pub(crate) enum TraceCommand {
     Steps(SessionArgs),
     /// Check that a trace is whole and as it was written
     #[command(
-        after_help = "Example:\n  mur trace verify @1\n\nExit status: 0 verified (with a warning when unsigned or unchecked), 1 broken, 2 not found."
+        after_help = "Example:\n  mur trace verify @1\n\nExit status: 0 verified (with a warning when unsigned or unchecked), 1 broken, 2 not found. With --require-signature unsigned and unchecked are 1 too."
     )]
     Verify(VerifyArgs),
     /// Print the public half of the key that signs traces
@@ -134,6 +144,9 @@ pub(crate) struct VerifyArgs {
     /// Check the signature with this public key alone (what `mur trace key` printed)
     #[arg(long, value_name = "KEY")]
     pub(crate) public_key: Option<String>,
+    /// Fail when no signature vouches for the trace: it carries none, or there is no key to check it with
+    #[arg(long)]
+    pub(crate) require_signature: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,9 +1,15 @@
-//! The diagnostic codes that are raised when a session is launched or runs, with what to do.
+//! The diagnostic codes of the commands and of sessions, with what to do.
 //!
 //! Codes about a manifest's text stand in crate `manifest`. A code never changes its meaning.
 
 /// Code, meaning, what to do.
 pub(crate) const CODES: &[(&str, &str, &str)] = &[
+    (
+        "E-INI-001",
+        "something stands where `mur init` was to write a manifest",
+        "name another directory, or move the file away",
+    ),
+    ("E-INI-002", "the starter manifest cannot be written", "name a directory that you can write"),
     (
         "E-RUN-001",
         "there is no task, or its text cannot be read",
@@ -47,6 +53,11 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
     ("E-REC-004", "another process writes this record", "wait for it to end"),
     ("E-REC-005", "the key that signs traces cannot be used", "the message says what is wrong with `<home>/trace.key`"),
     ("E-REC-006", "no session, or more than one, is meant", "`mur trace list` shows the ids"),
+    (
+        "E-REC-007",
+        "a trace has no signature that was checked, and `--require-signature` wants one",
+        "compare the file with a copy, or name the key of its home with `--public-key`",
+    ),
     (
         "W-RUN-004",
         "a path of `capabilities.filesystem.read_only` names nothing yet",

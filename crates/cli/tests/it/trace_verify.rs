@@ -87,6 +87,43 @@ fn a_killed_session_is_unsigned_which_is_a_warning() {
 }
 
 #[test]
+fn where_a_signature_is_required_nothing_less_will_do() {
+    let mur = Mur::new();
+    whole(&mur, 1, Capture::Content);
+    let mut session = Session::begin(&mur, 2, Capture::Content);
+    session.task(Origin::User, "go on");
+    session.kill();
+    // One that ended without a key to sign with.
+    Session::begin(&mur, 3, Capture::Content).end(None);
+    let verify = |args: &[&str]| mur.run(&[&["trace", "verify", "--require-signature"], args].concat());
+    assert_eq!((verify(&["@3"]).status, verify(&["@3", "--json"]).status), (Some(0), Some(0)));
+    assert_snapshot!(mur.shown(&verify(&["@2"])), @r"
+    exit 1
+    --- stdout
+    unsigned: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000002/trace.jsonl`, 3 lines, each continues the one before
+    --- stderr
+    error[E-REC-007]: a signature is required, and `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000002/trace.jsonl` is unsigned: the session did not end, or its end was cut off
+      hint: a session that runs or was killed has no signed end; if it ended well, compare the file with a copy
+    ");
+    assert_snapshot!(mur.shown(&verify(&["@1"])), @r"
+    exit 1
+    --- stdout
+    unsigned: `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000003/trace.jsonl`, 2 lines, each continues the one before
+    --- stderr
+    error[E-REC-007]: a signature is required, and `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000003/trace.jsonl` is unsigned: the session's end carries no signature
+      hint: a session that runs or was killed has no signed end; if it ended well, compare the file with a copy
+    ");
+    let document = verify(&["@2", "--json"]);
+    assert_eq!((document.status, &document.json()["status"]), (Some(1), &json!("unsigned")));
+    assert!(document.stderr.starts_with("error[E-REC-007]: a signature is required"), "{document:?}");
+
+    // Signed, but by whom nobody can say.
+    std::fs::remove_file(home(&mur).trace_key_path()).unwrap();
+    let unchecked = verify(&["@3"]);
+    assert_eq!((unchecked.status, unchecked.stderr.contains("[E-REC-007]")), (Some(1), true), "{unchecked:?}");
+}
+
+#[test]
 fn a_file_is_verified_with_a_public_key_alone() {
     let mur = Mur::new();
     whole(&mur, 1, Capture::Content);

@@ -1,9 +1,10 @@
 //! `mur trace verify`: whether a trace is whole and as it was written.
 //!
 //! Exit status 0 when it is, also when nothing vouches for it (a session that runs or was killed) or there
-//! is no key to check its signature with, which is then a warning; 1 when it is broken; 2 when there is
-//! nothing to verify. Nothing is written, not even a key: a home may be full or read-only, and a key made
-//! now could not have signed anything. A key that cannot be used fails only the trace that needs one.
+//! is no key to check its signature with, which is then a warning, and a failure where a signature is
+//! required; 1 when it is broken; 2 when there is nothing to verify. Nothing is written, not even a key: a
+//! home may be full or read-only, and a key made now could not have signed anything. A key that cannot be
+//! used fails only the trace that needs one.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,36 +34,45 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<u8, Failure> {
     if let Some(error) = unusable.filter(|_| args.public_key.is_some() || report.status == VerifyStatus::Unchecked) {
         return Err(failure(&error));
     }
-    if args.session.json {
-        return document(&path, &report, key);
-    }
     let shown = inline(&path.to_string_lossy(), WIDE);
+    if args.session.json {
+        document(&path, &report, key)?;
+        if let VerifyStatus::Broken { .. } = report.status {
+            return Ok(FAILED);
+        }
+    } else {
+        tell(&report, &shown, key)?;
+    }
+    match missing(&report.status) {
+        Some((why, hint)) if args.require_signature => {
+            Err(Failure::failed(format!("a signature is required, and `{shown}` {why}")).code("E-REC-007").hint(hint))
+        }
+        why => {
+            warn(&report, &shown, why)?;
+            Ok(0)
+        }
+    }
+}
+
+/// Says for people how the trace stands.
+fn tell(report: &VerifyReport, shown: &str, key: Option<PublicKey>) -> Result<(), Failure> {
     let lines = count(report.lines, "line");
     let mut out = Output::styled();
-    let status = match &report.status {
+    match &report.status {
         VerifyStatus::Verified => {
             let style = colour("verified");
             let key = key.map(|key| key.to_string()).unwrap_or_default();
             writeln!(out, "{style}verified{style:#}: `{shown}`, {lines}, signed by {key}")?;
-            0
         }
-        VerifyStatus::Unchecked => {
-            writeln!(out, "unchecked: `{shown}`, {lines}, each continues the one before")?;
-            0
-        }
-        VerifyStatus::Unsigned(_) => {
-            writeln!(out, "unsigned: `{shown}`, {lines}, each continues the one before")?;
-            0
-        }
+        VerifyStatus::Unchecked => writeln!(out, "unchecked: `{shown}`, {lines}, each continues the one before")?,
+        VerifyStatus::Unsigned(_) => writeln!(out, "unsigned: `{shown}`, {lines}, each continues the one before")?,
         VerifyStatus::Broken { line, reason } => {
             return Err(Failure::failed(format!("`{shown}` is broken: line {line} {reason}"))
                 .code("E-REC-003")
                 .hint(advice(reason)));
         }
-    };
-    out.finish()?;
-    warn(&report, &shown)?;
-    Ok(status)
+    }
+    Ok(out.finish()?)
 }
 
 /// The file, and the session whose trace it has to be.
@@ -86,20 +96,31 @@ fn key(args: &VerifyArgs) -> Result<Option<PublicKey>, record::Error> {
 
 const NO_KEY: &str = "there is no key to check its signature with";
 
-/// Says on stderr why nothing vouches for the trace.
-fn warn(report: &VerifyReport, shown: &str) -> std::io::Result<()> {
-    let style = colour("unfinished");
-    let mut err = anstream::stderr().lock();
-    match &report.status {
-        VerifyStatus::Verified | VerifyStatus::Broken { .. } => return Ok(()),
-        VerifyStatus::Unsigned(why) => writeln!(err, "{style}warning{style:#}: `{shown}` is unsigned: {why}")?,
+/// Why nothing vouches for a trace that holds together, and what to do.
+fn missing(status: &VerifyStatus) -> Option<(String, &'static str)> {
+    match status {
+        VerifyStatus::Verified | VerifyStatus::Broken { .. } => None,
+        VerifyStatus::Unsigned(why) => Some((
+            format!("is unsigned: {why}"),
+            "a session that runs or was killed has no signed end; if it ended well, compare the file with a copy",
+        )),
         VerifyStatus::Unchecked => {
-            writeln!(err, "{style}warning{style:#}: `{shown}` is signed, but {NO_KEY}")?;
-            writeln!(err, "  hint: name the key of the home that wrote it with `--public-key`")?;
+            Some((format!("is signed, but {NO_KEY}"), "name the key of the home that wrote it with `--public-key`"))
         }
     }
+}
+
+/// Says on stderr why nothing vouches for the trace.
+fn warn(report: &VerifyReport, shown: &str, missing: Option<(String, &str)>) -> std::io::Result<()> {
+    let Some((why, hint)) = missing else { return Ok(()) };
+    let style = colour("unfinished");
+    let mut err = anstream::stderr().lock();
+    writeln!(err, "{style}warning{style:#}: `{shown}` {why}")?;
     if report.torn_bytes > 0 {
         writeln!(err, "  {} of an unfinished line follow the last whole one", count(report.torn_bytes, "byte"))?;
+    }
+    if report.status == VerifyStatus::Unchecked {
+        writeln!(err, "  hint: {hint}")?;
     }
     Ok(())
 }
@@ -128,7 +149,7 @@ struct Document<'a> {
     public_key: Option<String>,
 }
 
-fn document(path: &Path, report: &VerifyReport, key: Option<PublicKey>) -> Result<u8, Failure> {
+fn document(path: &Path, report: &VerifyReport, key: Option<PublicKey>) -> std::io::Result<()> {
     let path = path.to_string_lossy();
     let (status, line, reason) = match &report.status {
         VerifyStatus::Verified => ("verified", None, None),
@@ -148,7 +169,5 @@ fn document(path: &Path, report: &VerifyReport, key: Option<PublicKey>) -> Resul
     };
     let mut out = Output::plain();
     out.json(&document)?;
-    out.finish()?;
-    warn(report, &inline(&path, WIDE))?;
-    Ok(if status == "broken" { FAILED } else { 0 })
+    out.finish()
 }
