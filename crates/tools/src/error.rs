@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+use crate::execution::Failure;
 use crate::show::path as show;
 
 /// A failure of setting tools up, or of one call.
@@ -234,10 +235,10 @@ impl ToolError {
             | Self::Io { .. } => None,
         }
     }
+}
 
-    /// The sentence and its hint, as the model reads them.
-    #[must_use]
-    pub(crate) fn for_model(&self) -> String {
+impl Failure for ToolError {
+    fn for_model(&self) -> String {
         match self.hint() {
             Some(hint) => format!("{self}\n{hint}"),
             None => self.to_string(),

@@ -1,61 +1,73 @@
 //! From a proposal to an outcome: the common frame of every tool's work.
 //!
-//! File work blocks, so it runs on the blocking pool. A call that is told to stop before it begins does
-//! nothing; longer work looks at the signal itself.
+//! Work that waits for a process is a future; file work blocks, so it runs on the blocking pool. A call
+//! that is told to stop before it begins does nothing; longer work looks at the signal itself.
+
+use std::future::Future;
 
 use fence::RuntimeWords;
-use policy::{Cancel, Denial, Execution, Outcome, Permit, RawResult};
+use policy::{Cancel, Denial, Execution, Facts, Outcome, Permit, RawResult};
 use vocab::BoxFuture;
 
 use crate::ToolError;
 
 /// Why a tool's work ended early.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum Stop<E = ToolError> {
     /// The second review said no.
     Denied(Denial),
     /// It failed.
-    Failed(ToolError),
+    Failed(E),
 }
 
-impl From<Denial> for Stop {
+impl<E> From<Denial> for Stop<E> {
     fn from(denial: Denial) -> Self {
         Self::Denied(denial)
     }
 }
 
-impl From<ToolError> for Stop {
-    fn from(error: ToolError) -> Self {
-        Self::Failed(error)
+impl<E: Into<ToolError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
     }
 }
 
-/// The outcome of a tool's work.
-pub(crate) fn outcome(result: Result<RawResult, Stop>) -> Outcome {
-    match result {
-        Ok(result) => Outcome::Ran(result),
-        Err(Stop::Denied(denial)) => Outcome::Refused(denial),
-        Err(Stop::Failed(error)) => Outcome::Ran(RawResult::error(error.for_model())),
-    }
+/// A failure that the model is told.
+pub(crate) trait Failure: Send + 'static {
+    /// The sentence and its hint, as the model reads them.
+    fn for_model(&self) -> String;
 }
 
-struct Blocking<F>(F);
+struct Waiting<F>(F);
 
-impl<F> Execution for Blocking<F>
+impl<F, W, E> Execution for Waiting<F>
 where
-    F: FnOnce(&Permit, &Cancel) -> Result<RawResult, Stop> + Send + 'static,
+    F: FnOnce(Permit, Cancel) -> W + Send + 'static,
+    W: Future<Output = Result<RawResult, Stop<E>>> + Send + 'static,
+    E: Failure,
 {
     fn run(self: Box<Self>, permit: Permit, cancel: Cancel) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             if cancel.is_canceled() {
                 return Outcome::NotRun(RuntimeWords::new("the call was canceled before it began"));
             }
-            let work = tokio::task::spawn_blocking(move || outcome((self.0)(&permit, &cancel)));
-            work.await.unwrap_or_else(|_| {
-                Outcome::Ran(RawResult::error("the tool broke off on an internal error; part of its work may be done"))
-            })
+            match (self.0)(permit, cancel).await {
+                Ok(result) => Outcome::Ran(result),
+                Err(Stop::Denied(denial)) => Outcome::Refused(denial),
+                Err(Stop::Failed(error)) => Outcome::Ran(RawResult::error(error.for_model())),
+            }
         })
     }
+}
+
+/// An execution that waits.
+pub(crate) fn waiting<F, W, E>(work: F) -> Box<dyn Execution>
+where
+    F: FnOnce(Permit, Cancel) -> W + Send + 'static,
+    W: Future<Output = Result<RawResult, Stop<E>>> + Send + 'static,
+    E: Failure,
+{
+    Box::new(Waiting(work))
 }
 
 /// An execution that does its work on the blocking pool.
@@ -63,5 +75,15 @@ pub(crate) fn blocking<F>(work: F) -> Box<dyn Execution>
 where
     F: FnOnce(&Permit, &Cancel) -> Result<RawResult, Stop> + Send + 'static,
 {
-    Box::new(Blocking(work))
+    waiting(async move |permit, cancel| {
+        let done = tokio::task::spawn_blocking(move || work(&permit, &cancel)).await;
+        done.unwrap_or_else(|_| {
+            Ok(RawResult::error("the tool broke off on an internal error; part of its work may be done"))
+        })
+    })
+}
+
+/// A result that is perhaps not all that there is.
+pub(crate) fn partial(text: String, truncated: bool) -> RawResult {
+    RawResult::ok(text).with_facts(Facts { truncated, ..Facts::default() })
 }

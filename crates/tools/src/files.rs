@@ -1,8 +1,8 @@
 //! The file tools and the primitives under them.
 //!
-//! Layers, each knowing only those above it here: `root` reaches paths; `node` and `place` are what was
-//! reached, for reading and for writing; `change` replaces and removes; `walk` goes through trees; the
-//! tools stand on these. A primitive that shows or changes anything takes a [`policy::Cleared`] for
+//! Layers, each knowing only those above it here: `root` reaches paths; a `site` is a root with a permit;
+//! `node` and `place` are what was reached there, for reading and for writing; `change` replaces and
+//! removes; `walk` goes through trees; `tool` is what all tools have in common; the tools stand on these. A primitive that shows or changes anything takes a [`policy::Cleared`] for
 //! exactly that.
 
 mod change;
@@ -17,7 +17,9 @@ mod place;
 mod read;
 mod root;
 mod search;
+mod site;
 mod time;
+mod tool;
 mod walk;
 mod write;
 
@@ -34,4 +36,6 @@ pub(crate) use place::{Place, Reach};
 pub(crate) use read::Read;
 pub(crate) use root::Root;
 pub(crate) use search::Search;
+pub(crate) use site::Site;
+pub(crate) use tool::{Draft, FileTool, file_tool};
 pub(crate) use write::Write;

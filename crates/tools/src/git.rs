@@ -15,58 +15,57 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::{Action, ActionKind, BadInput, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{Action, ActionKind, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::{Value, json};
+use vocab::StateEffect;
 
 use crate::Environment;
-use crate::definition::Definition;
-use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes, waiting};
+use crate::definition::{About, Definition};
+use crate::execution::waiting;
+use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes};
 use repository::{Repository, StandIn, discover};
 use status::Status;
 
 /// The tool `git_status`.
 #[must_use]
 pub fn git_status(environment: &Environment, processes: &Arc<Processes>) -> Arc<dyn Tool> {
-    let description = "Show the state of a git work tree: branch, staged, changed, conflicting and untracked files.";
-    let properties = json!({"path": path_property()});
-    let definition = Definition::new("git_status", StateEffect::Read, description, properties, &[]);
-    Arc::new(Git {
-        definition,
+    let definition = Definition::new(About {
+        name: "git_status",
         kind: ActionKind::GitStatus,
-        root: environment.root().to_owned(),
-        processes: Arc::clone(processes),
+        state_effect: StateEffect::Read,
+        description: "Show the state of a git work tree: branch, staged, changed, conflicting and untracked files.",
+        properties: json!({"path": path_property()}),
+        required: &[],
+    });
+    let git = Git::new(environment, processes);
+    definition.typed(move |action, input: Input| {
+        Ok(git.proposal(action, "status", input.path, async |mut session: Session| session.status().await))
     })
 }
 
 /// The tool `git_diff`.
 #[must_use]
 pub fn git_diff(environment: &Environment, processes: &Arc<Processes>) -> Arc<dyn Tool> {
-    let description =
-        "Show the changes of a git work tree as a unified diff: what is not staged yet, or with `staged` what is.";
-    let properties = json!({
-        "path": path_property(),
-        "staged": {"type": "boolean", "description": "show what is staged; false by default"},
-    });
-    let definition = Definition::new("git_diff", StateEffect::Read, description, properties, &[]);
-    Arc::new(Git {
-        definition,
+    let definition = Definition::new(About {
+        name: "git_diff",
         kind: ActionKind::GitDiff,
-        root: environment.root().to_owned(),
-        processes: Arc::clone(processes),
+        state_effect: StateEffect::Read,
+        description: "Show the changes of a git work tree as a unified diff: what is not staged yet, or with `staged` what is.",
+        properties: json!({
+            "path": path_property(),
+            "staged": {"type": "boolean", "description": "show what is staged; false by default"},
+        }),
+        required: &[],
+    });
+    let git = Git::new(environment, processes);
+    definition.typed(move |action, input: Input| {
+        Ok(git.proposal(action, "diff", input.path, async move |mut session: Session| session.diff(input.staged).await))
     })
 }
 
 fn path_property() -> Value {
     json!({"type": "string", "minLength": 1, "description": "a file or directory to look at; the working directory by default"})
-}
-
-struct Git {
-    definition: Definition,
-    kind: ActionKind,
-    root: PathBuf,
-    processes: Arc<Processes>,
 }
 
 #[derive(Deserialize)]
@@ -76,29 +75,30 @@ struct Input {
     staged: bool,
 }
 
-impl Tool for Git {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
+/// What a call of either tool starts from.
+struct Git {
+    root: PathBuf,
+    processes: Arc<Processes>,
+}
+
+impl Git {
+    fn new(environment: &Environment, processes: &Arc<Processes>) -> Self {
+        Self { root: environment.root().to_owned(), processes: Arc::clone(processes) }
     }
 
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let Input { path, staged } = self.definition.read(input)?;
+    fn proposal<F, W>(&self, action: Action, verb: &str, path: Option<String>, look: F) -> Proposal
+    where
+        F: FnOnce(Session) -> W + Send + 'static,
+        W: Future<Output = Result<RawResult, Halt>> + Send,
+    {
         let path = path.unwrap_or_else(|| ".".to_owned());
-        let verb = if self.kind == ActionKind::GitDiff { "diff" } else { "status" };
-        let action = Action::new(call_id, &self.spec().name, self.kind)
+        let action = action
             .with(Effect::path(Operation::Read, self.root.join(&path)))
             .with(Effect::argv(vec!["git".to_owned(), verb.to_owned()]));
         let processes = Arc::clone(&self.processes);
-        let kind = self.kind;
-        let execution = waiting(move |permit, cancel| async move {
-            let mut session = Session::open(processes, permit, cancel, path).await?;
-            if kind == ActionKind::GitDiff { session.diff(staged).await } else { session.status().await }
-        });
-        Ok(Proposal { action, execution })
+        let execution =
+            waiting(async move |permit, cancel| look(Session::open(processes, permit, cancel, path).await?).await);
+        Proposal { action, execution }
     }
 }
 

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use manifest::ToolPackage;
-use policy::{Action, ActionKind, BadInput, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{ActionKind, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use vocab::{StateEffect, ToolSpec};
 
 use crate::definition::Definition;
-use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes, waiting};
+use crate::execution::waiting;
+use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes};
 use crate::{Environment, ToolError};
 
 /// The tool of a native artifact: its entry's `name`, its `package`, and the `argv` that this declares.
@@ -39,71 +40,43 @@ pub fn native_tool(
         manifest::StateEffect::Read => StateEffect::Read,
         manifest::StateEffect::Mutate => StateEffect::Mutate,
     };
-    Ok(Arc::new(Native {
-        definition: Definition::foreign(spec, effect)?,
+    let definition = Definition::foreign(spec, ActionKind::NativeTool, effect)?;
+    let command: Vec<String> = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let root = environment.root().to_owned();
+    let native = Arc::new(Native {
+        name: name.to_owned(),
         argv: argv.to_vec(),
+        shown: command.join(" "),
         dir: package.dir.clone(),
-        root: environment.root().to_owned(),
         processes: Arc::clone(processes),
+    });
+    Ok(definition.tool(move |action, input| {
+        let action = action.with(Effect::argv(command.clone())).with(Effect::path(Operation::Execute, &root));
+        let stdin = json!({"input": input}).to_string().into_bytes();
+        let native = Arc::clone(&native);
+        Ok(Proposal { action, execution: waiting(|permit, cancel| native.run(stdin, permit, cancel)) })
     }))
 }
 
 struct Native {
-    definition: Definition,
-    argv: Vec<OsString>,
-    dir: PathBuf,
-    root: PathBuf,
-    processes: Arc<Processes>,
-}
-
-impl Tool for Native {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        self.definition.check(input)?;
-        let name = self.spec().name.clone();
-        let command: Vec<String> = self.argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        let shown = command.join(" ");
-        let action = Action::new(call_id, &name, ActionKind::NativeTool)
-            .with(Effect::argv(command))
-            .with(Effect::path(Operation::Execute, &self.root));
-        let call = Call {
-            name,
-            argv: self.argv.clone(),
-            dir: self.dir.clone(),
-            shown,
-            stdin: json!({"input": input}).to_string().into_bytes(),
-            processes: Arc::clone(&self.processes),
-        };
-        Ok(Proposal { action, execution: waiting(|permit, cancel| call.run(permit, cancel)) })
-    }
-}
-
-struct Call {
     name: String,
     argv: Vec<OsString>,
-    dir: PathBuf,
+    /// The arguments, for the record.
     shown: String,
-    stdin: Vec<u8>,
+    dir: PathBuf,
     processes: Arc<Processes>,
 }
 
-impl Call {
-    async fn run(self, permit: Permit, mut cancel: Cancel) -> Result<RawResult, Halt> {
+impl Native {
+    async fn run(self: Arc<Self>, stdin: Vec<u8>, permit: Permit, mut cancel: Cancel) -> Result<RawResult, Halt> {
         let cwd = permit.root().to_owned();
         let program = self.program()?;
         let cleared = permit.confirm_process(&program, &cwd)?;
         let job = Job {
-            argv: self.argv,
+            argv: self.argv.clone(),
             env: self.processes.environment.variables().collect(),
             cwd,
-            stdin: Some(self.stdin),
+            stdin: Some(stdin),
             timeout: self.processes.timeout,
             log: Some(permit.action().call_id().to_owned()),
         };

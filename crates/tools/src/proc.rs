@@ -11,7 +11,6 @@
 mod capture;
 mod environment;
 mod error;
-mod execution;
 mod log;
 mod program;
 mod report;
@@ -37,7 +36,6 @@ use capture::Capture;
 pub(crate) use capture::Captured;
 pub use environment::{Directories, EnvironmentGrant, ProcessEnvironment};
 pub(crate) use error::{Halt, ProcessError};
-pub(crate) use execution::{directory, waiting};
 use log::{Log, LogEnd, LogTarget};
 pub(crate) use program::{executable, find};
 pub(crate) use visible::visible;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use policy::Tool;
 
+use crate::files::file_tool;
 use crate::{Environment, ToolError, files, patch};
 
 /// The names of the built-in tools that this crate makes.
@@ -33,16 +34,16 @@ pub fn builtin_tools<'n>(
 }
 
 fn builtin(name: &str, environment: &Environment) -> Result<Arc<dyn Tool>, ToolError> {
-    let files = || Arc::clone(environment.files());
+    let root = environment.files();
     Ok(match name {
-        "files_read" => Arc::new(files::Read::new(files())),
-        "files_list" => Arc::new(files::List::new(files())),
-        "files_find" => Arc::new(files::Find::new(files())),
-        "files_inspect" => Arc::new(files::Inspect::new(files())),
-        "files_search" => Arc::new(files::Search::new(files())),
-        "files_write" => Arc::new(files::Write::new(files())),
-        "files_edit" => Arc::new(files::Edit::new(files())),
-        "files_patch" => Arc::new(patch::Patch::new(files())),
+        "files_read" => file_tool::<files::Read>(root),
+        "files_list" => file_tool::<files::List>(root),
+        "files_find" => file_tool::<files::Find>(root),
+        "files_inspect" => file_tool::<files::Inspect>(root),
+        "files_search" => file_tool::<files::Search>(root),
+        "files_write" => file_tool::<files::Write>(root),
+        "files_edit" => file_tool::<files::Edit>(root),
+        "files_patch" => file_tool::<patch::Patch>(root),
         _ => return Err(ToolError::UnknownTool { name: name.to_owned() }),
     })
 }

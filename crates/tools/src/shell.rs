@@ -6,19 +6,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fence::RuntimeWords;
 use policy::{Action, ActionKind, BadInput, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::{Value, json};
+use vocab::StateEffect;
 
 use crate::Environment;
-use crate::definition::Definition;
-use crate::proc::{self, Halt, Job, Processes, directory, waiting};
+use crate::definition::{About, Definition};
+use crate::execution::waiting;
+use crate::proc::{self, Halt, Job, ProcessError, Processes};
 
 /// The longest time that a call may ask for, when the manifest's own is shorter.
 const MAX_TIMEOUT_SECS: u64 = 600;
@@ -43,8 +44,29 @@ pub fn shell_exec(environment: &Environment, processes: &Arc<Processes>, granted
         "reason": {"type": "string", "description": "why it is run, for the record"},
         "protectedBindings": bindings_property(),
     });
-    let definition = Definition::new("shell_exec", StateEffect::Mutate, &description, properties, &["command"]);
-    Arc::new(ShellExec { definition, shell, root: environment.root().to_owned(), processes: Arc::clone(processes) })
+    let definition = Definition::new(About {
+        name: "shell_exec",
+        kind: ActionKind::ShellExec,
+        state_effect: StateEffect::Mutate,
+        description: &description,
+        properties,
+        required: &["command"],
+    });
+    let host = Host::new(environment, processes);
+    definition.typed(move |action, input: ShellInput| {
+        let cwd = input.at.cwd()?;
+        no_nul("command", &input.command)?;
+        let action = action.with(Effect::command(&input.command));
+        let start = Start {
+            program: shell.to_owned(),
+            args: vec!["-c".to_owned(), input.command.clone()],
+            shown: input.command,
+            cwd,
+            stdin: None,
+            timeout: input.timeout_secs.map_or(host.processes.timeout, Duration::from_secs),
+        };
+        Ok(host.proposal(action, start))
+    })
 }
 
 /// The tool that runs the program `name` of `capabilities.shell.allow` with an argument list.
@@ -61,8 +83,33 @@ pub fn shell_binary(name: &str, environment: &Environment, processes: &Arc<Proce
         "cwd": cwd_property(),
         "protectedBindings": bindings_property(),
     });
-    let definition = Definition::new(name, StateEffect::Mutate, &description, properties, &["args"]);
-    Arc::new(ShellBinary { definition, root: environment.root().to_owned(), processes: Arc::clone(processes) })
+    let definition = Definition::new(About {
+        name,
+        kind: ActionKind::ShellBinary,
+        state_effect: StateEffect::Mutate,
+        description: &description,
+        properties,
+        required: &["args"],
+    });
+    let (host, program) = (Host::new(environment, processes), name.to_owned());
+    definition.typed(move |action, input: BinaryInput| {
+        let cwd = input.at.cwd()?;
+        for arg in &input.args {
+            no_nul("args", arg)?;
+        }
+        let argv: Vec<String> = std::iter::once(&program).chain(&input.args).cloned().collect();
+        let shown = shown(&argv);
+        let action = action.with(Effect::argv(argv));
+        let start = Start {
+            program: program.clone(),
+            args: input.args,
+            shown,
+            cwd,
+            stdin: input.stdin.map(String::into_bytes),
+            timeout: host.processes.timeout,
+        };
+        Ok(host.proposal(action, start))
+    })
 }
 
 fn cwd_property() -> Value {
@@ -77,103 +124,57 @@ fn bindings_property() -> Value {
     })
 }
 
-struct ShellExec {
-    definition: Definition,
-    shell: &'static str,
-    root: PathBuf,
-    processes: Arc<Processes>,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ShellInput {
     command: String,
-    cwd: Option<String>,
     timeout_secs: Option<u64>,
+    #[serde(flatten)]
+    at: Surroundings,
+}
+
+#[derive(Deserialize)]
+struct BinaryInput {
+    args: Vec<String>,
+    stdin: Option<String>,
+    #[serde(flatten)]
+    at: Surroundings,
+}
+
+/// What a process starts in, as both inputs say it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Surroundings {
+    cwd: Option<String>,
     #[serde(default)]
     protected_bindings: BTreeMap<String, String>,
 }
 
-impl Tool for ShellExec {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: ShellInput = self.definition.read(input)?;
-        no_bindings(&input.protected_bindings)?;
-        no_nul("command", &input.command)?;
-        let cwd = input.cwd.unwrap_or_else(|| ".".to_owned());
+impl Surroundings {
+    /// The directory as the agent wrote it.
+    fn cwd(self) -> Result<String, BadInput> {
+        no_bindings(&self.protected_bindings)?;
+        let cwd = self.cwd.unwrap_or_else(|| ".".to_owned());
         no_nul("cwd", &cwd)?;
-        let action = Action::new(call_id, &self.spec().name, ActionKind::ShellExec)
-            .with(Effect::command(&input.command))
-            .with(Effect::path(Operation::Execute, self.root.join(&cwd)));
-        let start = Start {
-            program: self.shell.to_owned(),
-            args: vec!["-c".to_owned(), input.command.clone()],
-            shown: input.command,
-            cwd,
-            stdin: None,
-            timeout: input.timeout_secs.map_or(self.processes.timeout, Duration::from_secs),
-            processes: Arc::clone(&self.processes),
-        };
-        Ok(Proposal { action, execution: waiting(|permit, cancel| start.run(permit, cancel)) })
+        Ok(cwd)
     }
 }
 
-struct ShellBinary {
-    definition: Definition,
+/// What both tools start processes with.
+struct Host {
     root: PathBuf,
     processes: Arc<Processes>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BinaryInput {
-    args: Vec<String>,
-    stdin: Option<String>,
-    cwd: Option<String>,
-    #[serde(default)]
-    protected_bindings: BTreeMap<String, String>,
-}
-
-impl Tool for ShellBinary {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
+impl Host {
+    fn new(environment: &Environment, processes: &Arc<Processes>) -> Self {
+        Self { root: environment.root().to_owned(), processes: Arc::clone(processes) }
     }
 
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: BinaryInput = self.definition.read(input)?;
-        no_bindings(&input.protected_bindings)?;
-        for arg in &input.args {
-            no_nul("args", arg)?;
-        }
-        let cwd = input.cwd.unwrap_or_else(|| ".".to_owned());
-        no_nul("cwd", &cwd)?;
-        let program = self.spec().name.clone();
-        let argv: Vec<String> = std::iter::once(&program).chain(&input.args).cloned().collect();
-        let shown = shown(&argv);
-        let action = Action::new(call_id, &program, ActionKind::ShellBinary)
-            .with(Effect::argv(argv))
-            .with(Effect::path(Operation::Execute, self.root.join(&cwd)));
-        let start = Start {
-            program,
-            args: input.args,
-            shown,
-            cwd,
-            stdin: input.stdin.map(String::into_bytes),
-            timeout: self.processes.timeout,
-            processes: Arc::clone(&self.processes),
-        };
-        Ok(Proposal { action, execution: waiting(|permit, cancel| start.run(permit, cancel)) })
+    fn proposal(&self, action: Action, start: Start) -> Proposal {
+        let action = action.with(Effect::path(Operation::Execute, self.root.join(&start.cwd)));
+        let processes = Arc::clone(&self.processes);
+        Proposal { action, execution: waiting(move |permit, cancel| start.run(processes, permit, cancel)) }
     }
 }
 
@@ -185,25 +186,30 @@ struct Start {
     cwd: String,
     stdin: Option<Vec<u8>>,
     timeout: Duration,
-    processes: Arc<Processes>,
 }
 
 impl Start {
-    async fn run(self, permit: Permit, mut cancel: Cancel) -> Result<RawResult, Halt> {
+    async fn run(self, processes: Arc<Processes>, permit: Permit, mut cancel: Cancel) -> Result<RawResult, Halt> {
         let cwd = directory(permit.root(), &self.cwd)?;
-        let program = proc::find(&self.program, self.processes.environment.search())?;
+        let program = proc::find(&self.program, processes.environment.search())?;
         let cleared = permit.confirm_process(&program, &cwd)?;
         let job = Job {
             argv: std::iter::once(&self.program).chain(&self.args).map(OsString::from).collect(),
-            env: self.processes.environment.variables().collect(),
+            env: processes.environment.variables().collect(),
             cwd,
             stdin: self.stdin,
             timeout: self.timeout,
             log: Some(permit.action().call_id().to_owned()),
         };
-        let finished = proc::run(&self.processes, cleared, job, &mut cancel).await?;
+        let finished = proc::run(&processes, cleared, job, &mut cancel).await?;
         Ok(finished.report(&self.program, &self.shown, permit.root()))
     }
+}
+
+/// The real path of a directory that the agent named; whether it may be used is the permit's to say.
+fn directory(root: &Path, given: &str) -> Result<PathBuf, ProcessError> {
+    let real = root.join(given).canonicalize().ok().filter(|real| real.is_dir());
+    real.ok_or_else(|| ProcessError::Directory { path: crate::show::path(Path::new(given)) })
 }
 
 fn no_bindings(bindings: &BTreeMap<String, String>) -> Result<(), BadInput> {

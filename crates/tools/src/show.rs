@@ -37,6 +37,14 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
+/// Adds a line with a count, if there is anything to count.
+pub(crate) fn counted(text: &mut String, number: u64, one: &str, many: &str) {
+    if number > 0 {
+        text.push_str(&count(number, one, many));
+        text.push('\n');
+    }
+}
+
 /// A size in bytes.
 pub(crate) fn bytes(number: u64) -> String {
     count(number, "byte", "bytes")

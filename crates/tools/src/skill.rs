@@ -9,10 +9,10 @@ use std::sync::Arc;
 use manifest::SkillPackage;
 use policy::{Action, ActionKind, BadInput, Cancel, Execution, Outcome, Permit, Proposal, RawResult, Tool};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{BoxFuture, StateEffect, ToolSpec};
+use serde_json::{Value, json};
+use vocab::{BoxFuture, StateEffect};
 
-use crate::definition::Definition;
+use crate::definition::{About, Definition};
 
 /// One tool for each skill, then `list_skills` and `load_skill`; nothing when there is no skill.
 pub fn skill_tools<'s>(skills: impl IntoIterator<Item = (&'s str, &'s SkillPackage)>) -> Vec<Arc<dyn Tool>> {
@@ -31,22 +31,33 @@ pub fn skill_tools<'s>(skills: impl IntoIterator<Item = (&'s str, &'s SkillPacka
     for skill in &skills {
         let description =
             if skill.description.is_empty() { "Guidance of this capsule's author." } else { &skill.description };
-        let definition = Definition::new(&skill.name, StateEffect::Read, description, json!({}), &[]);
-        tools.push(Arc::new(SkillTool { definition, source: Source::One(Arc::clone(&skill.text)) }));
+        tools.push(shows(&skill.name, description, Arc::clone(&skill.text)));
     }
-    let list = Definition::new(
-        "list_skills",
-        StateEffect::Read,
-        "List the skills of this capsule: name and description.",
-        json!({}),
-        &[],
-    );
-    tools.push(Arc::new(SkillTool { definition: list, source: Source::One(inventory(&skills).into()) }));
+    let description = "List the skills of this capsule: name and description.";
+    tools.push(shows("list_skills", description, inventory(&skills).into()));
     let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
     let properties = json!({"name": {"enum": names, "description": "the skill"}});
-    let load = Definition::new("load_skill", StateEffect::Read, "Show a skill of this capsule.", properties, &["name"]);
-    tools.push(Arc::new(SkillTool { definition: load, source: Source::Named(skills) }));
+    let load = definition("load_skill", "Show a skill of this capsule.", properties, &["name"]);
+    tools.push(load.typed(move |action, Named { name }| {
+        // The schema admits the names of skills alone.
+        let text = skills.iter().find(|skill| skill.name == name).map(|skill| Arc::clone(&skill.text));
+        show(action, text.unwrap_or_default())
+    }));
     tools
+}
+
+fn definition(name: &str, description: &str, properties: Value, required: &[&str]) -> Definition {
+    let (kind, state_effect) = (ActionKind::Skill, StateEffect::Read);
+    Definition::new(About { name, kind, state_effect, description, properties, required })
+}
+
+/// A tool without arguments that shows one text.
+fn shows(name: &str, description: &str, text: Arc<str>) -> Arc<dyn Tool> {
+    definition(name, description, json!({}), &[]).tool(move |action, _| show(action, Arc::clone(&text)))
+}
+
+fn show(action: Action, text: Arc<str>) -> Result<Proposal, BadInput> {
+    Ok(Proposal { action, execution: Box::new(Show(text)) })
 }
 
 fn inventory(skills: &[Skill]) -> String {
@@ -66,45 +77,9 @@ struct Skill {
     text: Arc<str>,
 }
 
-struct SkillTool {
-    definition: Definition,
-    source: Source,
-}
-
-enum Source {
-    One(Arc<str>),
-    Named(Vec<Skill>),
-}
-
 #[derive(Deserialize)]
 struct Named {
     name: String,
-}
-
-impl Tool for SkillTool {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let text = match &self.source {
-            Source::One(text) => {
-                self.definition.check(input)?;
-                Arc::clone(text)
-            }
-            Source::Named(skills) => {
-                let Named { name } = self.definition.read(input)?;
-                // The schema admits the names of skills alone.
-                skills.iter().find(|skill| skill.name == name).map(|skill| Arc::clone(&skill.text)).unwrap_or_default()
-            }
-        };
-        let action = Action::new(call_id, &self.spec().name, ActionKind::Skill);
-        Ok(Proposal { action, execution: Box::new(Show(text)) })
-    }
 }
 
 struct Show(Arc<str>);

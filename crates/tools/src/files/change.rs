@@ -249,6 +249,17 @@ impl Change {
     }
 }
 
+/// Gives a place new content, at once or not at all.
+///
+/// # Errors
+/// When it may not be written or the content cannot be; the place has its old content then.
+pub(super) fn put(place: &Place, content: &[u8], cleared: &Cleared, permit: &Permit) -> Result<(), Stop> {
+    let staged = Staged::write(place, content, Access::default(), cleared)?;
+    let again = staged.clear(permit)?;
+    staged.commit(&again)?.finish();
+    Ok(())
+}
+
 /// An exchange for file systems without one (NFS, 9p): `to` is never missing where hard links are known,
 /// and for a moment where not.
 fn exchange_by_hand(parent: &OwnedFd, from: &OsStr, to: &OsStr) -> Result<(), Errno> {

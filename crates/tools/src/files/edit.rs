@@ -5,94 +5,70 @@
 //! end. In a file with CRLF line endings the agent may write LF; both texts are then taken as CRLF.
 
 use std::fmt;
-use std::sync::Arc;
 
 use fence::RuntimeWords;
 use memchr::memmem;
-use policy::{Action, ActionKind, BadInput, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{ActionKind, BadInput, Operation, Permit, Proposal, RawResult};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::json;
+use vocab::StateEffect;
 
-use super::change::{Access, Staged};
+use super::change::put;
 use super::content::{LineEndings, read_whole, text, to_crlf, to_lf};
 use super::place::{Place, Reach};
-use super::{Given, Root};
-use crate::definition::Definition;
-use crate::execution::{Stop, blocking};
+use super::{Draft, FileTool};
+use crate::definition::About;
+use crate::execution::Stop;
 use crate::{ToolError, show};
 
-/// The tool.
-#[derive(Debug)]
-pub(crate) struct Edit {
-    definition: Definition,
-    root: Arc<Root>,
-}
-
+/// The tool's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(crate) struct Edit {
     file_path: String,
     old_text: String,
     new_text: String,
 }
 
-impl Edit {
-    pub(crate) fn new(root: Arc<Root>) -> Self {
-        let description = "Replaces one passage of a file. `oldText` must occur exactly once: copy it exactly, with its white \
-            space, and take in enough lines around it. Everything else of the file stays as it is, line endings too.";
-        let properties = json!({
-            "filePath": {"type": "string", "minLength": 1, "description": "The file, relative to the working directory."},
-            "oldText": {"type": "string", "minLength": 1, "description": "The passage to replace."},
-            "newText": {"type": "string", "description": "What stands there afterwards; empty to delete the passage."},
-        });
-        let required = ["filePath", "oldText", "newText"];
-        Self {
-            definition: Definition::new("files_edit", StateEffect::Mutate, description, properties, &required),
-            root,
+impl FileTool for Edit {
+    fn about() -> About<'static> {
+        About {
+            name: "files_edit",
+            kind: ActionKind::FilesEdit,
+            state_effect: StateEffect::Mutate,
+            description: "Replaces one passage of a file. `oldText` must occur exactly once: copy it exactly, with its white \
+                space, and take in enough lines around it. Everything else of the file stays as it is, line endings too.",
+            properties: json!({
+                "filePath": {"type": "string", "minLength": 1, "description": "The file, relative to the working directory."},
+                "oldText": {"type": "string", "minLength": 1, "description": "The passage to replace."},
+                "newText": {"type": "string", "description": "What stands there afterwards; empty to delete the passage."},
+            }),
+            required: &["filePath", "oldText", "newText"],
         }
     }
-}
 
-impl Tool for Edit {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: Input = self.definition.read(input)?;
-        let file = Given::new(&self.root, "filePath", &input.file_path)?;
-        if input.old_text == input.new_text {
+    fn propose(self, mut draft: Draft) -> Result<Proposal, BadInput> {
+        // Read as well, because what is told about a passage that is not there shows lines of the file.
+        let file = draft.path("filePath", &self.file_path, &[Operation::Write, Operation::Read])?;
+        if self.old_text == self.new_text {
             return Err(BadInput(RuntimeWords::new(
                 "`oldText` and `newText` are the same: there is nothing to change",
             )));
         }
-        // Read as well, because what is told about a passage that is not there shows lines of the file.
-        let action = Action::new(call_id, "files_edit", ActionKind::FilesEdit)
-            .with(Effect::path(Operation::Write, file.absolute()))
-            .with(Effect::path(Operation::Read, file.absolute()));
-        let root = Arc::clone(&self.root);
-        let work = move |permit: &Permit, _: &_| {
-            let place = root.place(&file, permit, Operation::Write, Reach { make: false, follow: true })?;
-            edit(&place, input.old_text.as_bytes(), input.new_text.as_bytes(), permit)
-        };
-        Ok(Proposal { action, execution: blocking(work) })
+        Ok(draft.runs(move |site| {
+            let place = site.place(&file, Operation::Write, Reach { make: false, follow: true })?;
+            edit(&place, self.old_text.as_bytes(), self.new_text.as_bytes(), site.permit)
+        }))
     }
 }
 
 fn edit(place: &Place, old: &[u8], new: &[u8], permit: &Permit) -> Result<RawResult, Stop> {
     let cleared = place.clear(permit, Operation::Write)?;
     let node = place.file()?;
-    let mut file = node.open(&node.clear(permit, Operation::Read)?)?;
+    let mut file = node.open(&node.clear(permit)?)?;
     let before = read_whole(&mut file, node.size(), place.written())?;
     let edited = replace(&before, old, new).map_err(|fault| fault.error(show::path(place.written())))?;
-    let staged = Staged::write(place, &edited.content, Access::default(), &cleared)?;
-    let again = staged.clear(permit)?;
-    staged.commit(&again)?.finish();
+    put(place, &edited.content, &cleared, permit)?;
     let crlf = if edited.as_crlf { " The file's CRLF line endings were kept." } else { "" };
     Ok(RawResult::ok(format!(
         "Edited `{}` on line {}: {} replaced by {}; the file has {} (before: {}).{crlf}",

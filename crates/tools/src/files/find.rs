@@ -5,75 +5,53 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use fence::RuntimeWords;
 use globset::{GlobBuilder, GlobMatcher};
-use policy::{Action, ActionKind, BadInput, Cancel, Effect, Facts, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
 use rustix::fs::FileType;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::json;
+use vocab::StateEffect;
 
 use super::walk::{Order, Walk};
-use super::{Given, Root};
-use crate::definition::Definition;
-use crate::execution::{Stop, blocking};
+use super::{Draft, FileTool, Given, Site};
+use crate::definition::About;
+use crate::execution::{Stop, partial};
 use crate::show;
 
 const DEPTH: u32 = 8;
 const MAX_SHOWN: u64 = 1000;
 
-/// The tool.
-#[derive(Debug)]
-pub(crate) struct Find {
-    definition: Definition,
-    root: Arc<Root>,
-}
-
+/// The tool's arguments.
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(crate) struct Find {
     pattern: String,
     path: Option<String>,
 }
 
-impl Find {
-    pub(crate) fn new(root: Arc<Root>) -> Self {
-        let description = "Finds files and directories by glob, up to 8 levels deep and 1000 results. `*.rs` matches names at \
-            every level; `src/**/*.rs` matches paths. Knows `*`, `?`, `[…]`, `{a,b}` and, across directories, `**`. \
-            Case-sensitive. Links are not followed, and the inside of `.git` directories is left out.";
-        let properties = json!({
-            "pattern": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The glob."},
-            "path": {"type": "string", "minLength": 1,
-                "description": "Where to look, relative to the working directory. Default: the working directory."},
-        });
-        Self {
-            definition: Definition::new("files_find", StateEffect::Read, description, properties, &["pattern"]),
-            root,
+impl FileTool for Find {
+    fn about() -> About<'static> {
+        About {
+            name: "files_find",
+            kind: ActionKind::FilesFind,
+            state_effect: StateEffect::Read,
+            description: "Finds files and directories by glob, up to 8 levels deep and 1000 results. `*.rs` matches names at \
+                every level; `src/**/*.rs` matches paths. Knows `*`, `?`, `[…]`, `{a,b}` and, across directories, `**`. \
+                Case-sensitive. Links are not followed, and the inside of `.git` directories is left out.",
+            properties: json!({
+                "pattern": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The glob."},
+                "path": {"type": "string", "minLength": 1,
+                    "description": "Where to look, relative to the working directory. Default: the working directory."},
+            }),
+            required: &["pattern"],
         }
     }
-}
 
-impl Tool for Find {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: Input = self.definition.read(input)?;
-        let glob = Glob::new(&input.pattern)?;
-        let directory = Given::new(&self.root, "path", input.path.as_deref().unwrap_or("."))?;
-        let action = Action::new(call_id, "files_find", ActionKind::FilesFind)
-            .with(Effect::path(Operation::Read, directory.absolute()));
-        let root = Arc::clone(&self.root);
-        Ok(Proposal {
-            action,
-            execution: blocking(move |permit, cancel| run(&root, &directory, &glob, permit, cancel)),
-        })
+    fn propose(self, mut draft: Draft) -> Result<Proposal, BadInput> {
+        let glob = Glob::new(&self.pattern)?;
+        let directory = draft.path("path", self.path.as_deref().unwrap_or("."), &[Operation::Read])?;
+        Ok(draft.runs(move |site| find(site, &directory, &glob)))
     }
 }
 
@@ -106,11 +84,11 @@ impl Glob {
     }
 }
 
-fn run(root: &Root, given: &Given, glob: &Glob, permit: &Permit, cancel: &Cancel) -> Result<RawResult, Stop> {
-    let start = root.find(given, permit, Operation::Read)?;
+fn find(site: Site<'_>, given: &Given, glob: &Glob) -> Result<RawResult, Stop> {
+    let start = site.find(given)?;
     let mut lines = String::new();
     let mut found = 0;
-    let walk = Walk { root, permit, cancel, depth: DEPTH, order: Order::Depth };
+    let walk = Walk { site, depth: DEPTH, order: Order::Depth };
     let left = walk.run(&start, |entry, _| {
         if !glob.matches(&entry.path) {
             return ControlFlow::Continue(());
@@ -125,8 +103,7 @@ fn run(root: &Root, given: &Given, glob: &Glob, permit: &Permit, cancel: &Cancel
     })?;
     let head = format!("{} for `{}` in `{}`", show::count(found, "path", "paths"), glob.text, given.shown());
     let more = if left.stopped { " shown, and there are more: narrow the pattern or the path" } else { "" };
-    let text = format!("{head}{more}.\n{lines}{}", left.lines(DEPTH));
-    Ok(RawResult::ok(text).with_facts(Facts { truncated: left.is_partial(), ..Facts::default() }))
+    Ok(partial(format!("{head}{more}.\n{lines}{}", left.lines(DEPTH)), left.is_partial()))
 }
 
 #[cfg(test)]

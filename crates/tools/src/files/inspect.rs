@@ -6,74 +6,57 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
 
-use policy::{Action, ActionKind, BadInput, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
 use rustix::fs::{FileType, OFlags};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::json;
+use vocab::StateEffect;
 
-use super::content::{LineEndings, MAX_WHOLE, is_binary, kind_of};
+use super::content::{LineEndings, MAX_WHOLE, is_binary, kind_of, whole_characters};
 use super::list::target;
 use super::node::{Node, kind_words};
 use super::time::utc;
-use super::{Given, Root};
-use crate::definition::Definition;
-use crate::execution::{Stop, blocking};
+use super::{Draft, FileTool, Given, Site};
+use crate::definition::About;
+use crate::execution::Stop;
 use crate::{ToolError, show};
 
-/// The tool.
-#[derive(Debug)]
-pub(crate) struct Inspect {
-    definition: Definition,
-    root: Arc<Root>,
-}
-
+/// The tool's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(crate) struct Inspect {
     file_path: String,
 }
 
-impl Inspect {
-    pub(crate) fn new(root: Arc<Root>) -> Self {
-        let description = "Describes a file, directory or link without showing its content: kind, size, times, mode, hard \
-            links, encoding, line endings and number of lines.";
-        let properties = json!({
-            "filePath": {"type": "string", "minLength": 1, "description": "What to describe, relative to the working directory."},
-        });
-        let definition = Definition::new("files_inspect", StateEffect::Read, description, properties, &["filePath"]);
-        Self { definition, root }
+impl FileTool for Inspect {
+    fn about() -> About<'static> {
+        About {
+            name: "files_inspect",
+            kind: ActionKind::FilesInspect,
+            state_effect: StateEffect::Read,
+            description: "Describes a file, directory or link without showing its content: kind, size, times, mode, hard \
+                links, encoding, line endings and number of lines.",
+            properties: json!({
+                "filePath": {"type": "string", "minLength": 1, "description": "What to describe, relative to the working directory."},
+            }),
+            required: &["filePath"],
+        }
+    }
+
+    fn propose(self, mut draft: Draft) -> Result<Proposal, BadInput> {
+        let given = draft.path("filePath", &self.file_path, &[Operation::Read])?;
+        Ok(draft.runs(move |site| inspect(site, &given)))
     }
 }
 
-impl Tool for Inspect {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: Input = self.definition.read(input)?;
-        let given = Given::new(&self.root, "filePath", &input.file_path)?;
-        let action = Action::new(call_id, "files_inspect", ActionKind::FilesInspect)
-            .with(Effect::path(Operation::Read, given.absolute()));
-        let root = Arc::clone(&self.root);
-        Ok(Proposal { action, execution: blocking(move |permit, _| run(&root, &given, permit)) })
-    }
-}
-
-fn run(root: &Root, given: &Given, permit: &Permit) -> Result<RawResult, Stop> {
+fn inspect(site: Site<'_>, given: &Given) -> Result<RawResult, Stop> {
     let mut text = format!("`{}`\n", given.shown());
-    if let Some(link) = link(root, given, permit) {
+    if let Some(link) = link(site, given) {
         let _ = writeln!(text, "link: {link}");
     }
-    let node = root.find(given, permit, Operation::Read)?;
-    let cleared = node.clear(permit, Operation::Read)?;
+    let node = site.find(given)?;
+    let cleared = node.clear(site.permit)?;
     let kind = kind_words(node.kind());
     let _ = writeln!(text, "kind: {}", kind.trim_start_matches("a "));
     describe(&mut text, &node);
@@ -87,7 +70,7 @@ fn run(root: &Root, given: &Given, permit: &Permit) -> Result<RawResult, Stop> {
             let entries =
                 node.entries(&cleared)?.filter_map(Result::ok).map(|entry| entry.file_name().to_bytes().to_vec());
             let visible = entries.filter(|name| name != b"." && name != b"..").filter(|name| {
-                permit.confirm_path(Operation::Read, &node.real().join(OsStr::from_bytes(name))).is_ok()
+                site.permit.confirm_path(Operation::Read, &node.real().join(OsStr::from_bytes(name))).is_ok()
             });
             let _ = writeln!(text, "entries: {}", visible.count());
         }
@@ -97,13 +80,13 @@ fn run(root: &Root, given: &Given, permit: &Permit) -> Result<RawResult, Stop> {
 }
 
 /// Where the path's last component leads, if it is a link.
-fn link(root: &Root, given: &Given, permit: &Permit) -> Option<String> {
-    let below = root.below(given.absolute())?;
-    let held = root.beneath(&below, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
+fn link(site: Site<'_>, given: &Given) -> Option<String> {
+    let below = site.root.below(given.absolute())?;
+    let held = site.root.beneath(&below, OFlags::PATH | OFlags::NOFOLLOW).ok()?;
     let stat = rustix::fs::fstat(&held).ok()?;
     let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
     is_link.then(|| {
-        target(root, &below, permit).map_or_else(|| "symbolic link".to_owned(), |end| format!("symbolic link to {end}"))
+        target(site, &below).map_or_else(|| "symbolic link".to_owned(), |end| format!("symbolic link to {end}"))
     })
 }
 
@@ -144,7 +127,7 @@ fn content(text: &mut String, file: &mut std::fs::File, size: u64) -> std::io::R
 }
 
 fn encoding(bytes: &[u8], whole: bool) -> &'static str {
-    let bytes = if whole { bytes } else { bytes.get(..super::content::whole_characters(bytes)).unwrap_or(bytes) };
+    let bytes = if whole { bytes } else { bytes.get(..whole_characters(bytes)).unwrap_or(bytes) };
     if bytes.is_ascii() {
         "ASCII"
     } else if std::str::from_utf8(bytes).is_err() {

@@ -6,84 +6,65 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use policy::{Action, ActionKind, BadInput, Cancel, Effect, Facts, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
 use rustix::fs::FileType;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::json;
+use vocab::StateEffect;
 
 use super::node::kind_words;
 use super::root::Way;
 use super::walk::{Entry, Order, Walk};
-use super::{Given, Root};
-use crate::definition::Definition;
-use crate::execution::{Stop, blocking};
+use super::{Draft, FileTool, Given, Site};
+use crate::definition::About;
+use crate::execution::{Stop, partial};
 use crate::show;
 
 const DEFAULT_DEPTH: u32 = 4;
 const MAX_SHOWN: usize = 500;
 
-/// The tool.
-#[derive(Debug)]
-pub(crate) struct List {
-    definition: Definition,
-    root: Arc<Root>,
-}
-
+/// The tool's arguments.
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(crate) struct List {
     path: Option<String>,
     depth: Option<u32>,
 }
 
-impl List {
-    pub(crate) fn new(root: Arc<Root>) -> Self {
-        let description = "Lists a directory, some levels deep, at most 500 entries; says so when there are more. Symbolic \
-            links are named but not followed, and the inside of `.git` directories is left out.";
-        let properties = json!({
-            "path": {"type": "string", "minLength": 1,
-                "description": "The directory, relative to the working directory. Default: the working directory."},
-            "depth": {"type": "integer", "minimum": 1, "maximum": 64,
-                "description": "How many levels to show; 1 is the directory's own entries. Default 4."},
-        });
-        Self { definition: Definition::new("files_list", StateEffect::Read, description, properties, &[]), root }
+impl FileTool for List {
+    fn about() -> About<'static> {
+        About {
+            name: "files_list",
+            kind: ActionKind::FilesList,
+            state_effect: StateEffect::Read,
+            description: "Lists a directory, some levels deep, at most 500 entries; says so when there are more. Symbolic \
+                links are named but not followed, and the inside of `.git` directories is left out.",
+            properties: json!({
+                "path": {"type": "string", "minLength": 1,
+                    "description": "The directory, relative to the working directory. Default: the working directory."},
+                "depth": {"type": "integer", "minimum": 1, "maximum": 64,
+                    "description": "How many levels to show; 1 is the directory's own entries. Default 4."},
+            }),
+            required: &[],
+        }
+    }
+
+    fn propose(self, mut draft: Draft) -> Result<Proposal, BadInput> {
+        let directory = draft.path("path", self.path.as_deref().unwrap_or("."), &[Operation::Read])?;
+        let depth = self.depth.unwrap_or(DEFAULT_DEPTH);
+        Ok(draft.runs(move |site| list(site, &directory, depth)))
     }
 }
 
-impl Tool for List {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: Input = self.definition.read(input)?;
-        let directory = Given::new(&self.root, "path", input.path.as_deref().unwrap_or("."))?;
-        let depth = input.depth.unwrap_or(DEFAULT_DEPTH);
-        let action = Action::new(call_id, "files_list", ActionKind::FilesList)
-            .with(Effect::path(Operation::Read, directory.absolute()));
-        let root = Arc::clone(&self.root);
-        Ok(Proposal {
-            action,
-            execution: blocking(move |permit, cancel| run(&root, &directory, depth, permit, cancel)),
-        })
-    }
-}
-
-fn run(root: &Root, given: &Given, depth: u32, permit: &Permit, cancel: &Cancel) -> Result<RawResult, Stop> {
-    let start = root.find(given, permit, Operation::Read)?;
+fn list(site: Site<'_>, given: &Given, depth: u32) -> Result<RawResult, Stop> {
+    let start = site.find(given)?;
     let mut shown: Vec<(PathBuf, String)> = Vec::new();
-    let walk = Walk { root, permit, cancel, depth, order: Order::Breadth };
+    let walk = Walk { site, depth, order: Order::Breadth };
     let left = walk.run(&start, |entry, _| {
         if shown.len() == MAX_SHOWN {
             return ControlFlow::Break(());
         }
-        let line = line(root, &entry, permit);
+        let line = line(site, &entry);
         shown.push((entry.path, line));
         ControlFlow::Continue(())
     })?;
@@ -99,10 +80,10 @@ fn run(root: &Root, given: &Given, depth: u32, permit: &Permit, cancel: &Cancel)
         text.push('\n');
     }
     text.push_str(&left.lines(depth));
-    Ok(RawResult::ok(text).with_facts(Facts { truncated: left.is_partial(), ..Facts::default() }))
+    Ok(partial(text, left.is_partial()))
 }
 
-fn line(root: &Root, entry: &Entry, permit: &Permit) -> String {
+fn line(site: Site<'_>, entry: &Entry) -> String {
     let mut line = show::path(&entry.path);
     // Writing to a string cannot fail.
     let _ = match entry.kind {
@@ -112,7 +93,7 @@ fn line(root: &Root, entry: &Entry, permit: &Permit) -> String {
             let executable = if entry.stat.st_mode & 0o111 == 0 { "" } else { ", executable" };
             write!(line, "  ({}{executable})", show::bytes(size))
         }
-        FileType::Symlink => match target(root, &entry.below, permit) {
+        FileType::Symlink => match target(site, &entry.below) {
             Some(target) => write!(line, " -> {target}  (link)"),
             None => write!(line, "  (link)"),
         },
@@ -122,11 +103,11 @@ fn line(root: &Root, entry: &Entry, permit: &Permit) -> String {
 }
 
 /// Where a link leads, if that is inside and may be shown: where else it leads is not for showing.
-pub(super) fn target(root: &Root, below: &Path, permit: &Permit) -> Option<String> {
-    let Ok(Way::Inside { existing, missing }) = root.way(below, true) else { return None };
+pub(super) fn target(site: Site<'_>, below: &Path) -> Option<String> {
+    let Ok(Way::Inside { existing, missing }) = site.root.way(below, true) else { return None };
     let exists = missing.is_empty();
     let end: PathBuf = std::iter::once(existing.into_os_string()).chain(missing).collect();
-    permit.confirm_path(Operation::Read, &root.absolute(&end)).ok()?;
+    site.permit.confirm_path(Operation::Read, &site.root.absolute(&end)).ok()?;
     let plain = end.strip_prefix(".").ok().filter(|plain| !plain.as_os_str().is_empty());
     let shown = show::path(plain.unwrap_or(&end));
     Some(if exists { shown } else { format!("{shown} (missing)") })

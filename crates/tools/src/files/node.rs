@@ -11,8 +11,8 @@ use policy::{Cleared, Denial, Operation, Permit};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::Given;
 use super::root::{Root, Way, real_path};
+use super::{Given, Site};
 use crate::ToolError;
 use crate::execution::Stop;
 
@@ -46,40 +46,46 @@ pub(crate) struct Node {
     descriptor: OwnedFd,
 }
 
-impl Root {
-    /// Finds what a path leads to, links followed as long as they stay inside.
+impl Site<'_> {
+    /// Finds what a path leads to, for reading; links are followed as long as they stay inside.
     ///
     /// # Errors
     /// A denial when the path leads out; else why nothing was found.
-    pub(crate) fn find(&self, given: &Given, permit: &Permit, operation: Operation) -> Result<Node, Stop> {
+    pub(crate) fn find(self, given: &Given) -> Result<Node, Stop> {
         let failed = |errno| Stop::Failed(ToolError::os("open", given.written(), errno));
-        let Some(below) = self.below(given.absolute()) else {
-            return Err(leads_out(given, permit, operation, given.absolute()));
-        };
-        let descriptor = match self.beneath(&below, OFlags::PATH) {
-            Err(Errno::XDEV) => match self.way(&below, true).map_err(failed)? {
+        let below = self.below(given, Operation::Read)?;
+        let descriptor = match self.root.beneath(&below, OFlags::PATH) {
+            Err(Errno::XDEV) => match self.root.way(&below, true).map_err(failed)? {
                 Way::Inside { existing, missing } if missing.is_empty() => {
-                    self.plain(&existing, OFlags::PATH).map_err(failed)?
+                    self.root.plain(&existing, OFlags::PATH).map_err(failed)?
                 }
                 Way::Inside { .. } => return Err(failed(Errno::NOENT)),
-                Way::Outside(path) => return Err(leads_out(given, permit, operation, &path)),
+                Way::Outside(path) => return Err(self.leads_out(given, Operation::Read, &path)),
             },
             other => other.map_err(failed)?,
         };
         Node::hold(given.written(), descriptor).map_err(failed)
     }
 
-    /// Holds a path below the root that has no links, or fails.
-    pub(crate) fn node(&self, below: &Path) -> Result<Node, Errno> {
-        Node::hold(below, self.plain(below, OFlags::PATH | OFlags::NOFOLLOW)?)
+    /// The part of a given path below the root.
+    pub(super) fn below(self, given: &Given, operation: Operation) -> Result<PathBuf, Stop> {
+        let below = self.root.below(given.absolute());
+        below.ok_or_else(|| self.leads_out(given, operation, given.absolute()))
+    }
+
+    /// The refusal of a path that leaves the root: the policy's own word where it has one.
+    pub(super) fn leads_out(self, given: &Given, operation: Operation, path: &Path) -> Stop {
+        match self.permit.confirm_path(operation, path) {
+            Err(denial) => Stop::Denied(denial),
+            Ok(_) => ToolError::Outside { path: given.shown() }.into(),
+        }
     }
 }
 
-/// The refusal of a path that leaves the root: the policy's own word where it has one.
-pub(super) fn leads_out(given: &Given, permit: &Permit, operation: Operation, path: &Path) -> Stop {
-    match permit.confirm_path(operation, path) {
-        Err(denial) => Stop::Denied(denial),
-        Ok(_) => Stop::Failed(ToolError::Outside { path: given.shown() }),
+impl Root {
+    /// Holds a path below the root that has no links, or fails.
+    pub(crate) fn node(&self, below: &Path) -> Result<Node, Errno> {
+        Node::hold(below, self.plain(below, OFlags::PATH | OFlags::NOFOLLOW)?)
     }
 }
 
@@ -119,9 +125,9 @@ impl Node {
         Identity::of(&self.stat)
     }
 
-    /// Judges an operation on it by its real path.
-    pub(crate) fn clear(&self, permit: &Permit, operation: Operation) -> Result<Cleared, Denial> {
-        permit.confirm_path(operation, &self.real)
+    /// Judges the reading of it by its real path.
+    pub(crate) fn clear(&self, permit: &Permit) -> Result<Cleared, Denial> {
+        permit.confirm_path(Operation::Read, &self.real)
     }
 
     /// That it is a regular file.

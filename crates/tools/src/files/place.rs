@@ -12,9 +12,9 @@ use policy::{Cleared, Operation, Permit};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::Given;
-use super::node::{Node, leads_out};
-use super::root::{Root, Way, lookup, real_path};
+use super::node::Node;
+use super::root::{Way, lookup, real_path};
+use super::{Given, Site};
 use crate::ToolError;
 use crate::execution::Stop;
 
@@ -37,24 +37,16 @@ pub(crate) struct Place {
     made: Vec<(OwnedFd, OsString)>,
 }
 
-impl Root {
+impl Site<'_> {
     /// Finds the place that a path names.
     ///
     /// # Errors
     /// A denial when the path leads out or a directory may not be made; else what is in the way.
-    pub(crate) fn place(
-        &self,
-        given: &Given,
-        permit: &Permit,
-        operation: Operation,
-        reach: Reach,
-    ) -> Result<Place, Stop> {
+    pub(crate) fn place(self, given: &Given, operation: Operation, reach: Reach) -> Result<Place, Stop> {
         let failed = |errno| Stop::Failed(ToolError::os("reach", given.written(), errno));
-        let Some(below) = self.below(given.absolute()) else {
-            return Err(leads_out(given, permit, operation, given.absolute()));
-        };
-        let (mut directory, mut names) = match self.way(&below, reach.follow).map_err(failed)? {
-            Way::Outside(path) => return Err(leads_out(given, permit, operation, &path)),
+        let below = self.below(given, operation)?;
+        let (mut directory, mut names) = match self.root.way(&below, reach.follow).map_err(failed)? {
+            Way::Outside(path) => return Err(self.leads_out(given, operation, &path)),
             Way::Inside { mut existing, mut missing } => {
                 if missing.is_empty() {
                     let Some(name) = existing.file_name().map(OsStr::to_owned) else {
@@ -69,32 +61,28 @@ impl Root {
         if directory.as_os_str().is_empty() {
             directory.push(".");
         }
-        let parent = self.plain(&directory, OFlags::PATH | OFlags::DIRECTORY).map_err(failed)?;
+        let parent = self.root.plain(&directory, OFlags::PATH | OFlags::DIRECTORY).map_err(failed)?;
         let Some(name) = names.next_back() else { return Err(failed(Errno::NOENT)) };
         let mut place = Place { written: given.written().to_owned(), parent, name, existing: None, made: Vec::new() };
         for directory in names {
             if !reach.make {
                 return Err(failed(Errno::NOENT));
             }
-            place.enter(directory, permit)?;
+            place.enter(directory, self.permit)?;
         }
         place.look().map_err(failed)?;
         Ok(place)
     }
-}
 
-impl Root {
     /// The real path that a name has or would have, its last component not followed, if it may be
     /// written: what tells two names for one file.
-    pub(crate) fn target(&self, given: &Given, permit: &Permit) -> Result<PathBuf, Stop> {
-        let Some(below) = self.below(given.absolute()) else {
-            return Err(leads_out(given, permit, Operation::Write, given.absolute()));
-        };
-        match self.way(&below, false).map_err(|errno| ToolError::os("reach", given.written(), errno))? {
-            Way::Outside(path) => Err(leads_out(given, permit, Operation::Write, &path)),
+    pub(crate) fn target(self, given: &Given) -> Result<PathBuf, Stop> {
+        let below = self.below(given, Operation::Write)?;
+        match self.root.way(&below, false).map_err(|errno| ToolError::os("reach", given.written(), errno))? {
+            Way::Outside(path) => Err(self.leads_out(given, Operation::Write, &path)),
             Way::Inside { existing, missing } => {
-                let real = self.absolute(&existing.join(missing.into_iter().collect::<PathBuf>()));
-                permit.confirm_path(Operation::Write, &real)?;
+                let real = self.root.absolute(&existing.join(missing.into_iter().collect::<PathBuf>()));
+                self.permit.confirm_path(Operation::Write, &real)?;
                 Ok(real)
             }
         }

@@ -6,18 +6,17 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
 
-use policy::{Action, ActionKind, BadInput, Effect, Facts, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::json;
+use vocab::StateEffect;
 
 use super::content::{is_binary, kind_of, text, whole_characters};
 use super::node::Identity;
-use super::{Given, Root};
-use crate::definition::Definition;
-use crate::execution::{Stop, blocking};
+use super::{Draft, FileTool, Given, Site};
+use crate::definition::About;
+use crate::execution::{Stop, partial};
 use crate::{ToolError, show};
 
 const DEFAULT_BYTES: u64 = 512_000;
@@ -25,58 +24,42 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// Of a binary file, as much as is shown in hexadecimal at once.
 const MAX_HEX: u64 = 16 * 1024;
 
-/// The tool.
-#[derive(Debug)]
-pub(crate) struct Read {
-    definition: Definition,
-    root: Arc<Root>,
-}
-
+/// The tool's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(crate) struct Read {
     file_path: String,
     offset_bytes: Option<u64>,
     max_bytes: Option<u64>,
 }
 
-impl Read {
-    pub(crate) fn new(root: Arc<Root>) -> Self {
-        let description = "Reads a file as UTF-8 text. The first line of the result states the size, how many bytes are shown \
-            and, when there is more, the offset to read on from. A binary file is described, not shown; with an explicit \
-            range its bytes are shown in hexadecimal.";
-        let properties = json!({
-            "filePath": {"type": "string", "minLength": 1, "description": "The file, relative to the working directory."},
-            "offsetBytes": {"type": "integer", "minimum": 0, "description": "The first byte to show. Default 0."},
-            "maxBytes": {"type": "integer", "minimum": 1, "maximum": MAX_BYTES,
-                "description": "How many bytes to show at most. Default 512000."},
-        });
-        let definition = Definition::new("files_read", StateEffect::Read, description, properties, &["filePath"]);
-        Self { definition, root }
-    }
-}
-
-impl Tool for Read {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
+impl FileTool for Read {
+    fn about() -> About<'static> {
+        About {
+            name: "files_read",
+            kind: ActionKind::FilesRead,
+            state_effect: StateEffect::Read,
+            description: "Reads a file as UTF-8 text. The first line of the result states the size, how many bytes are shown \
+                and, when there is more, the offset to read on from. A binary file is described, not shown; with an explicit \
+                range its bytes are shown in hexadecimal.",
+            properties: json!({
+                "filePath": {"type": "string", "minLength": 1, "description": "The file, relative to the working directory."},
+                "offsetBytes": {"type": "integer", "minimum": 0, "description": "The first byte to show. Default 0."},
+                "maxBytes": {"type": "integer", "minimum": 1, "maximum": MAX_BYTES,
+                    "description": "How many bytes to show at most. Default 512000."},
+            }),
+            required: &["filePath"],
+        }
     }
 
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: Input = self.definition.read(input)?;
-        let file = Given::new(&self.root, "filePath", &input.file_path)?;
-        let action = Action::new(call_id, "files_read", ActionKind::FilesRead)
-            .with(Effect::path(Operation::Read, file.absolute()));
-        let root = Arc::clone(&self.root);
+    fn propose(self, mut draft: Draft) -> Result<Proposal, BadInput> {
+        let file = draft.path("filePath", &self.file_path, &[Operation::Read])?;
         let range = Range {
-            explicit: input.offset_bytes.is_some() || input.max_bytes.is_some(),
-            offset: input.offset_bytes.unwrap_or(0),
-            max: input.max_bytes.unwrap_or(DEFAULT_BYTES),
+            explicit: self.offset_bytes.is_some() || self.max_bytes.is_some(),
+            offset: self.offset_bytes.unwrap_or(0),
+            max: self.max_bytes.unwrap_or(DEFAULT_BYTES),
         };
-        Ok(Proposal { action, execution: blocking(move |permit, _| run(&root, &file, range, permit)) })
+        Ok(draft.runs(move |site| read(site, &file, range)))
     }
 }
 
@@ -87,10 +70,9 @@ struct Range {
     max: u64,
 }
 
-fn run(root: &Root, given: &Given, range: Range, permit: &Permit) -> Result<RawResult, Stop> {
-    let node = root.find(given, permit, Operation::Read)?;
-    let cleared = node.clear(permit, Operation::Read)?;
-    let file = node.open(&cleared)?;
+fn read(site: Site<'_>, given: &Given, range: Range) -> Result<RawResult, Stop> {
+    let node = site.find(given)?;
+    let file = node.open(&node.clear(site.permit)?)?;
     let failed = |error| ToolError::io("read", given.written(), error);
     let bytes = read_range(&file, range.offset, range.max).map_err(failed)?;
     let after = rustix::fs::fstat(&file).map_err(|errno| ToolError::os("read", given.written(), errno))?;
@@ -140,7 +122,7 @@ fn tell(seen: &Seen<'_>, bytes: &[u8]) -> RawResult {
             "`{name}` is binary ({kind}), {size}; its content is not shown. \
              Give `offsetBytes` or `maxBytes` to see bytes of it in hexadecimal."
         );
-        return RawResult::ok(text).with_facts(Facts { truncated: true, ..Facts::default() });
+        return partial(text, true);
     }
     let reaches_end = |length: usize| offset.saturating_add(length as u64) >= seen.size;
     let shown = if binary {
@@ -168,8 +150,7 @@ fn tell(seen: &Seen<'_>, bytes: &[u8]) -> RawResult {
     if seen.changed {
         head.push_str(" The file changed while it was read.");
     }
-    let partial = more || offset > 0;
-    RawResult::ok(format!("{head}\n{body}")).with_facts(Facts { truncated: partial, ..Facts::default() })
+    partial(format!("{head}\n{body}"), more || offset > 0)
 }
 
 fn header(name: &str, size: u64, offset: u64, shown: u64, more: bool) -> String {

@@ -7,23 +7,22 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use fence::RuntimeWords;
-use policy::{Action, ActionKind, BadInput, Cancel, Effect, Facts, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::FileType;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::json;
+use vocab::StateEffect;
 
-use super::content::{MAX_WHOLE, is_binary, text};
+use super::content::{MAX_WHOLE, is_binary, text, whole_characters};
 use super::node::Node;
 use super::walk::{Entry, Left, Order, Walk};
-use super::{Given, Root};
-use crate::definition::Definition;
-use crate::execution::{Stop, blocking};
-use crate::show;
+use super::{Draft, FileTool, Given, Site};
+use crate::definition::About;
+use crate::execution::{Stop, partial};
+use crate::{ToolError, show};
 
 const DEFAULT_RESULTS: u64 = 200;
 const MAX_RESULTS: u64 = 5000;
@@ -35,16 +34,10 @@ const MAX_LINE: usize = 400;
 /// Bytes of matching lines that are shown in all.
 const MAX_TEXT: usize = 512 * 1024;
 
-/// The tool.
-#[derive(Debug)]
-pub(crate) struct Search {
-    definition: Definition,
-    root: Arc<Root>,
-}
-
+/// The tool's arguments.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+pub(crate) struct Search {
     query: String,
     path: Option<String>,
     #[serde(default)]
@@ -54,66 +47,55 @@ struct Input {
     max_results: Option<u64>,
 }
 
-impl Search {
-    pub(crate) fn new(root: Arc<Root>) -> Self {
-        let description = "Searches files line by line for a text, or for a regular expression with `regex`. Results are \
-            `path:line: text`. Binary files, links and the inside of `.git` directories are left out; long lines are cut. \
-            At most 256 MiB are searched, and of one file the first 16 MiB.";
-        let properties = json!({
-            "query": {"type": "string", "minLength": 1, "maxLength": 10000,
-                "description": "The text to find, taken literally unless `regex` is true."},
-            "path": {"type": "string", "minLength": 1,
-                "description": "A file or directory, relative to the working directory. Default: the working directory."},
-            "regex": {"type": "boolean", "description": "Take the query as a regular expression. Default false."},
-            "ignoreCase": {"type": "boolean", "description": "Let upper and lower case match each other. Default false."},
-            "maxResults": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS,
-                "description": "How many matching lines to show at most. Default 200."},
-        });
-        Self {
-            definition: Definition::new("files_search", StateEffect::Read, description, properties, &["query"]),
-            root,
+impl FileTool for Search {
+    fn about() -> About<'static> {
+        About {
+            name: "files_search",
+            kind: ActionKind::FilesSearch,
+            state_effect: StateEffect::Read,
+            description: "Searches files line by line for a text, or for a regular expression with `regex`. Results are \
+                `path:line: text`. Binary files, links and the inside of `.git` directories are left out; long lines are cut. \
+                At most 256 MiB are searched, and of one file the first 16 MiB.",
+            properties: json!({
+                "query": {"type": "string", "minLength": 1, "maxLength": 10000,
+                    "description": "The text to find, taken literally unless `regex` is true."},
+                "path": {"type": "string", "minLength": 1,
+                    "description": "A file or directory, relative to the working directory. Default: the working directory."},
+                "regex": {"type": "boolean", "description": "Take the query as a regular expression. Default false."},
+                "ignoreCase": {"type": "boolean", "description": "Let upper and lower case match each other. Default false."},
+                "maxResults": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS,
+                    "description": "How many matching lines to show at most. Default 200."},
+            }),
+            required: &["query"],
         }
     }
-}
 
-impl Tool for Search {
-    fn spec(&self) -> &ToolSpec {
-        self.definition.spec()
-    }
-
-    fn state_effect(&self) -> StateEffect {
-        self.definition.state_effect()
-    }
-
-    fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let input: Input = self.definition.read(input)?;
-        let pattern = pattern(&input)?;
-        let given = Given::new(&self.root, "path", input.path.as_deref().unwrap_or("."))?;
-        let action = Action::new(call_id, "files_search", ActionKind::FilesSearch)
-            .with(Effect::path(Operation::Read, given.absolute()));
-        let root = Arc::clone(&self.root);
-        let max = input.max_results.unwrap_or(DEFAULT_RESULTS);
-        let work = move |permit: &Permit, cancel: &Cancel| {
+    fn propose(self, mut draft: Draft) -> Result<Proposal, BadInput> {
+        let pattern = self.pattern()?;
+        let given = draft.path("path", self.path.as_deref().unwrap_or("."), &[Operation::Read])?;
+        let max = self.max_results.unwrap_or(DEFAULT_RESULTS);
+        Ok(draft.runs(move |site| {
             let found = Found { max, budget: BUDGET, ..Found::default() };
-            Hunt { root: &root, permit, cancel, pattern: &pattern, found }.run(&given)
-        };
-        Ok(Proposal { action, execution: blocking(work) })
+            Hunt { site, pattern: &pattern, found }.run(&given)
+        }))
     }
 }
 
-fn pattern(input: &Input) -> Result<Regex, BadInput> {
-    if input.query.contains(['\n', '\r']) && !input.regex {
-        return Err(BadInput(RuntimeWords::new("`query` must be one line: files are searched line by line")));
+impl Search {
+    fn pattern(&self) -> Result<Regex, BadInput> {
+        if self.query.contains(['\n', '\r']) && !self.regex {
+            return Err(BadInput(RuntimeWords::new("`query` must be one line: files are searched line by line")));
+        }
+        let source = if self.regex { self.query.clone() } else { regex::escape(&self.query) };
+        RegexBuilder::new(&source).case_insensitive(self.ignore_case).size_limit(4 << 20).build().map_err(|error| {
+            let reason = match error {
+                regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+                // The last line says what is wrong; those before it draw where.
+                other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+            };
+            BadInput(RuntimeWords::new("`query` is not a valid regular expression: ").echo(&reason))
+        })
     }
-    let source = if input.regex { input.query.clone() } else { regex::escape(&input.query) };
-    RegexBuilder::new(&source).case_insensitive(input.ignore_case).size_limit(4 << 20).build().map_err(|error| {
-        let reason = match error {
-            regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-            // The last line says what is wrong; those before it draw where.
-            other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
-        };
-        BadInput(RuntimeWords::new("`query` is not a valid regular expression: ").echo(&reason))
-    })
 }
 
 #[derive(Debug, Default)]
@@ -133,31 +115,24 @@ struct Found {
 }
 
 struct Hunt<'a> {
-    root: &'a Root,
-    permit: &'a Permit,
-    cancel: &'a Cancel,
+    site: Site<'a>,
     pattern: &'a Regex,
     found: Found,
 }
 
 impl Hunt<'_> {
     fn run(mut self, given: &Given) -> Result<RawResult, Stop> {
-        let start = self.root.find(given, self.permit, Operation::Read)?;
-        let left = if start.kind() == FileType::Directory {
-            let walk =
-                Walk { root: self.root, permit: self.permit, cancel: self.cancel, depth: DEPTH, order: Order::Depth };
-            let left = walk.run(&start, |entry, left| self.visit(&entry, left))?;
-            if self.cancel.is_canceled() {
-                return Err(crate::ToolError::Canceled.into());
+        let start = self.site.find(given)?;
+        let mut left = Left::default();
+        if start.kind() == FileType::Directory {
+            let walk = Walk { site: self.site, depth: DEPTH, order: Order::Depth };
+            left = walk.run(&start, |entry, left| self.visit(&entry, left))?;
+            if self.site.cancel.is_canceled() {
+                return Err(ToolError::Canceled.into());
             }
-            left
         } else {
-            let cleared = start.clear(self.permit, Operation::Read)?;
-            let mut file = start.open(&cleared)?;
-            self.file(&mut file, given.written())
-                .map_err(|error| crate::ToolError::io("read", given.written(), error))?;
-            Left::default()
-        };
+            self.node(&start, given.written())?;
+        }
         Ok(self.found.tell(given, &left))
     }
 
@@ -165,10 +140,10 @@ impl Hunt<'_> {
         if entry.kind != FileType::RegularFile {
             return ControlFlow::Continue(());
         }
-        if self.cancel.is_canceled() {
+        if self.site.cancel.is_canceled() {
             return ControlFlow::Break(());
         }
-        match self.root.node(&entry.below) {
+        match self.site.root.node(&entry.below) {
             Ok(node) if node.kind() == FileType::RegularFile => match self.node(&node, &entry.path) {
                 Ok(()) => {}
                 Err(Stop::Denied(_)) => left.withheld += 1,
@@ -181,9 +156,8 @@ impl Hunt<'_> {
     }
 
     fn node(&mut self, node: &Node, path: &Path) -> Result<(), Stop> {
-        let cleared = node.clear(self.permit, Operation::Read)?;
-        let mut file = node.open(&cleared)?;
-        self.file(&mut file, path).map_err(|error| crate::ToolError::io("read", path, error).into())
+        let mut file = node.open(&node.clear(self.site.permit)?)?;
+        Ok(self.file(&mut file, path).map_err(|error| ToolError::io("read", path, error))?)
     }
 
     fn file(&mut self, file: &mut std::fs::File, path: &Path) -> std::io::Result<()> {
@@ -255,7 +229,7 @@ fn around(line: &[u8], at: usize) -> (String, bool) {
     let start = (start..at).find(|&index| line.get(index).is_none_or(|byte| byte & 0xC0 != 0x80)).unwrap_or(at);
     let end = start.saturating_add(MAX_LINE).min(line.len());
     let piece = line.get(start..end).unwrap_or_default();
-    let piece = piece.get(..super::content::whole_characters(piece)).unwrap_or(piece);
+    let piece = piece.get(..whole_characters(piece)).unwrap_or(piece);
     let mut shown = String::new();
     if start > 0 {
         let _ = write!(shown, "[{} cut] ", show::bytes(start as u64));
@@ -279,12 +253,7 @@ impl Found {
             given.shown(),
         );
         text.push_str(&self.lines);
-        let mut line = |number: u64, one: &str, many: &str| {
-            if number > 0 {
-                text.push_str(&show::count(number, one, many));
-                text.push('\n');
-            }
-        };
+        let mut line = |number: u64, one: &str, many: &str| show::counted(&mut text, number, one, many);
         line(self.cut_lines, "long line is cut", "long lines are cut");
         line(self.binary, "binary file was not searched", "binary files were not searched");
         line(
@@ -300,7 +269,7 @@ impl Found {
         }
         text.push_str(&left.lines(DEPTH));
         let truncated = self.full || self.spent || self.cut_files > 0 || self.cut_lines > 0 || left.is_partial();
-        RawResult::ok(text).with_facts(Facts { truncated, ..Facts::default() })
+        partial(text, truncated)
     }
 }
 
@@ -309,7 +278,7 @@ mod tests {
     use super::*;
 
     fn query(query: &str, regex: bool, ignore_case: bool) -> Result<Regex, BadInput> {
-        pattern(&Input { query: query.into(), path: None, regex, ignore_case, max_results: None })
+        Search { query: query.into(), path: None, regex, ignore_case, max_results: None }.pattern()
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use policy::{Cancel, Operation, Permit};
+use policy::Operation;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
+use super::Site;
 use super::node::Node;
-use super::root::Root;
 use crate::ToolError;
 use crate::execution::Stop;
 use crate::show;
@@ -71,12 +71,7 @@ impl Left {
     /// A line for each thing that was left out.
     pub(crate) fn lines(&self, depth: u32) -> String {
         let mut lines = String::new();
-        let mut line = |number: u64, one: &str, many: &str| {
-            if number > 0 {
-                lines.push_str(&show::count(number, one, many));
-                lines.push('\n');
-            }
-        };
+        let mut line = |number: u64, one: &str, many: &str| show::counted(&mut lines, number, one, many);
         line(self.withheld, "entry is withheld by the capsule's rules", "entries are withheld by the capsule's rules");
         line(self.unreadable, "entry could not be opened", "entries could not be opened");
         line(self.git, "`.git` directory was not entered", "`.git` directories were not entered");
@@ -93,9 +88,7 @@ impl Left {
 
 /// A walk.
 pub(crate) struct Walk<'a> {
-    pub(crate) root: &'a Root,
-    pub(crate) permit: &'a Permit,
-    pub(crate) cancel: &'a Cancel,
+    pub(crate) site: Site<'a>,
     /// How many levels of entries are shown; 1 is what is directly in the start.
     pub(crate) depth: u32,
     pub(crate) order: Order,
@@ -120,7 +113,7 @@ impl Walk<'_> {
     ) -> Result<Left, Stop> {
         let mut left = Left::default();
         let below =
-            self.root.below(start.real()).ok_or_else(|| ToolError::Outside { path: show::path(start.real()) })?;
+            self.site.root.below(start.real()).ok_or_else(|| ToolError::Outside { path: show::path(start.real()) })?;
         let mut seen = 0;
         let mut entries = self.list(start, &mut seen, &mut left)?;
         let mut here = Pending { below, path: PathBuf::new(), depth: 0 };
@@ -170,7 +163,7 @@ impl Walk<'_> {
 
     /// The entries of a directory further down; nothing if it cannot be entered.
     fn enter(&self, next: &Pending, seen: &mut u64, left: &mut Left) -> Result<Option<Vec<(OsString, Stat)>>, Stop> {
-        let node = match self.root.node(&next.below) {
+        let node = match self.site.root.node(&next.below) {
             Ok(node) if node.kind() == FileType::Directory => node,
             // Gone, or swapped for something else, since its parent was listed.
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
@@ -195,10 +188,10 @@ impl Walk<'_> {
 
     /// The entries of a held directory that may be shown, sorted by name.
     fn list(&self, node: &Node, seen: &mut u64, left: &mut Left) -> Result<Vec<(OsString, Stat)>, Stop> {
-        if self.cancel.is_canceled() {
+        if self.site.cancel.is_canceled() {
             return Err(ToolError::Canceled.into());
         }
-        let cleared = node.clear(self.permit, Operation::Read)?;
+        let cleared = node.clear(self.site.permit)?;
         let mut shown = Vec::new();
         for entry in node.entries(&cleared)? {
             let Ok(entry) = entry else {
@@ -214,7 +207,7 @@ impl Walk<'_> {
                 left.too_many = true;
                 break;
             }
-            if self.permit.confirm_path(Operation::Read, &node.real().join(name)).is_err() {
+            if self.site.permit.confirm_path(Operation::Read, &node.real().join(name)).is_err() {
                 left.withheld += 1;
                 continue;
             }

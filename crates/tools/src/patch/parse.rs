@@ -53,6 +53,11 @@ impl FileChange {
         }
     }
 
+    /// Whether the source is gone afterwards.
+    pub(super) fn removes(&self) -> bool {
+        matches!(self, Self::Delete(_) | Self::Rename { .. })
+    }
+
     /// The file that is written.
     #[must_use]
     pub fn target(&self) -> Option<&Path> {
@@ -101,6 +106,10 @@ impl ParsedPatch {
     #[must_use]
     pub fn files(&self) -> &[FileDiff] {
         &self.files
+    }
+
+    pub(super) fn into_files(self) -> Vec<FileDiff> {
+        self.files
     }
 }
 

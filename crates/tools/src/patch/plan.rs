@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use policy::{Cancel, Operation, Permit, RawResult};
+use policy::{Operation, Permit, RawResult};
 
 use super::apply::Applied;
 use super::{FileChange, FileDiff, PatchError};
 use crate::execution::Stop;
-use crate::files::{Access, Done, Given, Node, Place, Reach, Root, Staged, read_whole};
+use crate::files::{Access, Done, Given, Node, Place, Reach, Root, Site, Staged, read_whole};
 use crate::{ToolError, show};
 
 /// Bytes of all sources together.
@@ -25,6 +25,22 @@ pub(super) struct Item {
     pub(super) source: Option<Given>,
     pub(super) target: Option<Given>,
     pub(super) diff: FileDiff,
+}
+
+impl Item {
+    pub(super) fn new(root: &Root, diff: FileDiff) -> Self {
+        let given = |path: Option<&Path>| path.map(|path| Given::path(root, path));
+        Self { source: given(diff.change.source()), target: given(diff.change.target()), diff }
+    }
+
+    /// What it does to which path. The source is read, because what is told about a hunk that does not
+    /// fit shows its lines.
+    pub(super) fn effects(&self) -> impl Iterator<Item = (Operation, &Given)> {
+        let removed = self.source.iter().filter(|_| self.diff.change.removes());
+        let read = self.source.iter().map(|given| (Operation::Read, given));
+        let delete = removed.map(|given| (Operation::Delete, given));
+        read.chain(delete).chain(self.target.iter().map(|given| (Operation::Write, given)))
+    }
 }
 
 /// A source, held and read.
@@ -52,17 +68,17 @@ struct Plan<'a> {
     total: u64,
 }
 
-pub(super) fn run(root: &Root, items: &[Item], permit: &Permit, cancel: &Cancel) -> Result<RawResult, Stop> {
+pub(super) fn run(site: Site<'_>, items: &[Item]) -> Result<RawResult, Stop> {
     let mut plan = Plan::default();
     for item in items {
-        plan.add(root, item, permit)?;
+        plan.add(site, item)?;
     }
-    plan.check(root, permit)?;
-    if cancel.is_canceled() {
+    plan.check(site)?;
+    if site.cancel.is_canceled() {
         return Err(ToolError::Canceled.into());
     }
     let mut made = Vec::new();
-    let done = plan.stage(root, permit, &mut made).and_then(|staged| commit(staged, permit));
+    let done = plan.stage(site, &mut made).and_then(|staged| commit(staged, site.permit));
     match done {
         Ok(done) => {
             done.into_iter().for_each(Done::finish);
@@ -79,31 +95,30 @@ pub(super) fn run(root: &Root, items: &[Item], permit: &Permit, cancel: &Cancel)
 
 impl<'a> Plan<'a> {
     /// Reads a section's source, applies its hunks and notes what it does.
-    fn add(&mut self, root: &Root, item: &'a Item, permit: &Permit) -> Result<(), Stop> {
+    fn add(&mut self, site: Site<'_>, item: &'a Item) -> Result<(), Stop> {
         let source = match &item.source {
-            Some(given) => Some(self.source(root, given, permit)?),
+            Some(given) => Some(self.source(site, given)?),
             None => None,
         };
         let before = source.as_ref().and_then(|key| self.sources.get(key)).map_or(&[][..], |source| &source.content);
-        let applied = item.diff.applied(before).map_err(ToolError::from)?;
-        let twice = |given: &Given| Stop::Failed(PatchError::Twice { path: given.shown() }.into());
-        let removes = matches!(item.diff.change, FileChange::Delete(_) | FileChange::Rename { .. });
-        if let (true, Some(given), Some(key)) = (removes, &item.source, &source)
+        let applied = item.diff.applied(before)?;
+        let twice = |given: &Given| PatchError::Twice { path: given.shown() };
+        if let (true, Some(given), Some(key)) = (item.diff.change.removes(), &item.source, &source)
             && self.removed.insert(key.clone(), given).is_some()
         {
-            return Err(twice(given));
+            return Err(twice(given).into());
         }
         match &item.target {
             Some(given) => {
-                let key = root.target(given, permit)?;
+                let key = site.target(given)?;
                 let output = Output { item, given, like: source, applied };
                 if self.outputs.insert(key, output).is_some() {
-                    return Err(twice(given));
+                    return Err(twice(given).into());
                 }
             }
             None if !applied.content.is_empty() => {
                 let path = item.source.as_ref().map(Given::shown).unwrap_or_default();
-                return Err(ToolError::from(PatchError::DeletionLeavesLines { path }).into());
+                return Err(PatchError::DeletionLeavesLines { path }.into());
             }
             None => {}
         }
@@ -111,16 +126,16 @@ impl<'a> Plan<'a> {
     }
 
     /// Holds and reads a source once.
-    fn source(&mut self, root: &Root, given: &Given, permit: &Permit) -> Result<PathBuf, Stop> {
-        let place = root.place(given, permit, Operation::Read, Reach { make: false, follow: false })?;
+    fn source(&mut self, site: Site<'_>, given: &Given) -> Result<PathBuf, Stop> {
+        let place = site.place(given, Operation::Read, Reach { make: false, follow: false })?;
         let node = place.file()?;
-        let cleared = node.clear(permit, Operation::Read)?;
+        let cleared = node.clear(site.permit)?;
         let key = node.real().to_owned();
         if !self.sources.contains_key(&key) {
             let content = read_whole(&mut node.open(&cleared)?, node.size(), given.written())?;
             self.total += content.len() as u64;
             if self.total > MAX_TOTAL {
-                return Err(ToolError::from(PatchError::TooLarge { limit: MAX_TOTAL }).into());
+                return Err(PatchError::TooLarge { limit: MAX_TOTAL }.into());
             }
             self.sources.insert(key.clone(), Source { place, content });
         }
@@ -128,14 +143,14 @@ impl<'a> Plan<'a> {
     }
 
     /// That the sections agree with each other and with what is there.
-    fn check(&self, root: &Root, permit: &Permit) -> Result<(), Stop> {
+    fn check(&self, site: Site<'_>) -> Result<(), Stop> {
         for (key, output) in &self.outputs {
             let modifies = matches!(output.item.diff.change, FileChange::Modify(_));
             let removed = self.removed.contains_key(key);
             if modifies && removed {
-                return Err(ToolError::from(PatchError::Twice { path: output.given.shown() }).into());
+                return Err(PatchError::Twice { path: output.given.shown() }.into());
             }
-            let place = root.place(output.given, permit, Operation::Write, Reach { make: false, follow: false });
+            let place = site.place(output.given, Operation::Write, Reach { make: false, follow: false });
             let exists = match place {
                 Ok(place) => {
                     place.require_writable()?;
@@ -146,16 +161,16 @@ impl<'a> Plan<'a> {
                 Err(stop) => return Err(stop),
             };
             if exists && !modifies && !removed {
-                return Err(ToolError::from(PatchError::Exists { path: output.given.shown() }).into());
+                return Err(PatchError::Exists { path: output.given.shown() }.into());
             }
             if let Some((_, other)) = key.ancestors().skip(1).find_map(|above| self.outputs.get_key_value(above)) {
                 let (file, below) = (other.given.shown(), output.given.shown());
-                return Err(ToolError::from(PatchError::FileAndDirectory { file, below }).into());
+                return Err(PatchError::FileAndDirectory { file, below }.into());
             }
         }
         for (key, given) in &self.removed {
             let source = self.sources.get(key).ok_or_else(|| ToolError::NotFound { path: given.shown() })?;
-            source.place.clear(permit, Operation::Delete)?;
+            source.place.clear(site.permit, Operation::Delete)?;
         }
         Ok(())
     }
@@ -166,17 +181,17 @@ impl<'a> Plan<'a> {
 
     /// Writes all new content beside its place. The places are kept in `made`, for the directories that
     /// were made for them.
-    fn stage(&self, root: &Root, permit: &Permit, made: &mut Vec<Place>) -> Result<Vec<Staged>, Stop> {
+    fn stage(&self, site: Site<'_>, made: &mut Vec<Place>) -> Result<Vec<Staged>, Stop> {
         let mut staged = Vec::new();
         for (key, output) in &self.outputs {
-            made.push(root.place(output.given, permit, Operation::Write, Reach { make: true, follow: false })?);
+            made.push(site.place(output.given, Operation::Write, Reach { make: true, follow: false })?);
             let Some(place) = made.last() else { continue };
             let read = self.sources.get(key).and_then(|source| source.place.existing());
             // What was read must be what is replaced.
             if place.existing().map(Node::identity) != read.map(Node::identity) {
                 return Err(ToolError::Conflict { path: output.given.shown() }.into());
             }
-            let cleared = place.clear(permit, Operation::Write)?;
+            let cleared = place.clear(site.permit, Operation::Write)?;
             let like =
                 output.like.as_ref().and_then(|key| self.sources.get(key)).and_then(|source| source.place.existing());
             let access = Access { like, executable: output.item.diff.executable };
@@ -184,7 +199,7 @@ impl<'a> Plan<'a> {
         }
         for (key, _) in self.removed.iter().filter(|(key, _)| !self.outputs.contains_key(*key)) {
             if let Some(source) = self.sources.get(key) {
-                staged.push(Staged::remove(&source.place, &source.place.clear(permit, Operation::Delete)?)?);
+                staged.push(Staged::remove(&source.place, &source.place.clear(site.permit, Operation::Delete)?)?);
             }
         }
         Ok(staged)

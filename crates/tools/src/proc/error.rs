@@ -2,23 +2,12 @@
 
 use std::path::PathBuf;
 
-use policy::Denial;
 use sandbox::SandboxError;
 
-/// Why a call that starts a process ended without its output.
-#[derive(Debug)]
-pub(crate) enum Halt {
-    /// The second review said no.
-    Denied(Denial),
-    /// It could not be done.
-    Failed(ProcessError),
-}
+use crate::execution::{Failure, Stop};
 
-impl From<Denial> for Halt {
-    fn from(denial: Denial) -> Self {
-        Self::Denied(denial)
-    }
-}
+/// Why a call that starts a process ended without its output.
+pub(crate) type Halt = Stop<ProcessError>;
 
 impl<E: Into<ProcessError>> From<E> for Halt {
     fn from(error: E) -> Self {
@@ -102,16 +91,17 @@ pub(crate) enum ProcessError {
     },
 }
 
-impl ProcessError {
-    /// What the model reads.
-    pub(crate) fn for_model(&self) -> String {
+impl Failure for ProcessError {
+    fn for_model(&self) -> String {
         let ran = if matches!(self, Self::Git { .. } | Self::TooManyChanges) { "" } else { ". Nothing ran" };
         match self.hint() {
             Some(hint) => format!("{self}{ran}.\n{hint}"),
             None => format!("{self}{ran}."),
         }
     }
+}
 
+impl ProcessError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::ProgramNotFound { .. } => Some("install it, or use another program"),

@@ -1,9 +1,9 @@
 use std::path::Path;
 
-use policy::{Action, ActionKind, Effect, Permit, Policy, Review, Rules};
+use policy::{Action, ActionKind, Effect, Permit, Policy, Review, Rules, cancel_pair};
 
 use super::super::place::Reach;
-use super::super::{Given, Root};
+use super::super::{Given, Root, Site};
 use super::*;
 
 struct Bench {
@@ -27,7 +27,9 @@ impl Bench {
 
     fn place(&self, name: &str) -> Place {
         let given = Given::path(&self.root, Path::new(name));
-        self.root.place(&given, &self.permit, Operation::Write, Reach { make: false, follow: true }).unwrap()
+        let (_canceler, cancel) = cancel_pair();
+        let site = Site { root: &self.root, permit: &self.permit, cancel: &cancel };
+        site.place(&given, Operation::Write, Reach { make: false, follow: true }).unwrap()
     }
 
     fn stage(&self, name: &str, content: &str) -> Staged {

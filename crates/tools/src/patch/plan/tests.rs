@@ -1,4 +1,4 @@
-use policy::{Action, ActionKind, Effect, Policy, Review, Rules};
+use policy::{Action, ActionKind, Effect, Policy, Review, Rules, cancel_pair};
 
 use super::*;
 use crate::patch::ParsedPatch;
@@ -16,16 +16,7 @@ fn a_rename_that_fails_takes_back_those_before_it() {
         --- a/b\n+++ b/b\n@@ -1 +1 @@\n-old\n+new\n\
         --- a/c\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n";
     let patch = ParsedPatch::parse(text).unwrap();
-    let given = |path: Option<&std::path::Path>| path.map(|path| Given::path(&root, path));
-    let items: Vec<Item> = patch
-        .files()
-        .iter()
-        .map(|file| Item {
-            source: given(file.change.source()),
-            target: given(file.change.target()),
-            diff: file.clone(),
-        })
-        .collect();
+    let items: Vec<Item> = patch.into_files().into_iter().map(|diff| Item::new(&root, diff)).collect();
     let action = [Operation::Read, Operation::Write, Operation::Delete]
         .into_iter()
         .fold(Action::new("call_1", "files_patch", ActionKind::FilesPatch), |action, operation| {
@@ -34,13 +25,15 @@ fn a_rename_that_fails_takes_back_those_before_it() {
     let Review::Allowed(permit) = Policy::new(Rules::new(root.path().to_owned())).review(action) else {
         panic!("denied")
     };
+    let (_canceler, cancel) = cancel_pair();
+    let site = Site { root: &root, permit: &permit, cancel: &cancel };
     let mut plan = Plan::default();
     for item in &items {
-        plan.add(&root, item, &permit).unwrap();
+        plan.add(site, item).unwrap();
     }
-    plan.check(&root, &permit).unwrap();
+    plan.check(site).unwrap();
     let mut made = Vec::new();
-    let staged = plan.stage(&root, &permit, &mut made).unwrap();
+    let staged = plan.stage(site, &mut made).unwrap();
     assert_eq!(staged.len(), 4);
     std::fs::write(dir.path().join("b"), "theirs, longer\n").unwrap();
     let ended = commit(staged, &permit);

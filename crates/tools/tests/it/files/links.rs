@@ -1,6 +1,6 @@
 //! Links, and races over them: nothing outside is ever read, written, or told about.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -178,14 +178,20 @@ fn swapping(one: &Path, other: &Path, mut work: impl FnMut()) {
     });
 }
 
-#[test]
-fn a_link_that_is_swapped_while_it_is_read_shows_nothing_from_outside() {
+/// A file and a directory, and beside them what they are swapped for: links that lead out.
+fn with_spares() -> (Desk, PathBuf) {
     let desk = Desk::new();
     desk.put("name", "inside");
     desk.put("dir/secret.txt", "inside");
     desk.link("../outside/secret.txt", "spare");
     desk.link("../outside", "spare-dir");
     let root = desk.root();
+    (desk, root)
+}
+
+#[test]
+fn a_link_that_is_swapped_while_it_is_read_shows_nothing_from_outside() {
+    let (desk, root) = with_spares();
     let look = |path: &str| {
         for (tool, input) in [
             ("files_read", json!({"filePath": path})),
@@ -204,12 +210,7 @@ fn a_link_that_is_swapped_while_it_is_read_shows_nothing_from_outside() {
 
 #[test]
 fn a_link_that_is_swapped_while_it_is_written_changes_nothing_outside() {
-    let desk = Desk::new();
-    desk.put("name", "inside");
-    desk.put("dir/secret.txt", "inside");
-    desk.link("../outside/secret.txt", "spare");
-    desk.link("../outside", "spare-dir");
-    let root = desk.root();
+    let (desk, root) = with_spares();
     let write = |path: &str| {
         desk.call("files_write", json!({"filePath": path, "content": "inside"}));
         desk.call("files_edit", json!({"filePath": path, "oldText": "outside-secret", "newText": "stolen"}));

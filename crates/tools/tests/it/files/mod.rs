@@ -133,7 +133,7 @@ impl Desk {
                 if shown.is_error { Ended::Failed(text) } else { Ended::Ok(text, truncated) }
             }
             Outcome::Refused(denial) => Ended::Denied(denial.blockers().first().unwrap().code),
-            Outcome::NotRun(words) => panic!("not run: {words}"),
+            other => panic!("neither ran nor refused: {other:?}"),
         }
     }
 

@@ -94,7 +94,7 @@ impl Host {
         let raw = match outcome {
             Outcome::Ran(raw) => raw,
             Outcome::Refused(denial) => panic!("refused: {}", denial.words("tool").as_str()),
-            Outcome::NotRun(words) => panic!("not run: {}", words.as_str()),
+            other => panic!("neither ran nor refused: {other:?}"),
         };
         let shown = raw.protect().redact(&self.processes.redactor).fence(&Source::tool("t"));
         let fenced = shown.fence().is_some();
