@@ -10,14 +10,15 @@ use std::path::Path;
 use crate::{ToolError, show};
 
 /// How far the look for a NUL byte goes.
-const TEXT_PROBE: usize = 8192;
+pub(super) const TEXT_PROBE: u64 = 8192;
 
 /// Files larger than this are not taken whole.
 pub(crate) const MAX_WHOLE: u64 = 16 * 1024 * 1024;
 
 /// Whether bytes from the start of something are binary.
 pub(crate) fn is_binary(bytes: &[u8]) -> bool {
-    memchr::memchr(0, bytes.get(..TEXT_PROBE).unwrap_or(bytes)).is_some()
+    let probe = usize::try_from(TEXT_PROBE).unwrap_or(usize::MAX);
+    memchr::memchr(0, bytes.get(..probe).unwrap_or(bytes)).is_some()
 }
 
 /// First bytes and what they mean.

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use vocab::StateEffect;
 
-use super::content::{MAX_WHOLE, is_binary, text, whole_characters};
+use super::content::{MAX_WHOLE, TEXT_PROBE, is_binary, text, whole_characters};
 use super::node::Node;
 use super::walk::{Entry, Left, Order, Walk};
 use super::{Draft, FileTool, Given, Site};
@@ -165,14 +165,19 @@ impl Hunt<'_> {
         let found = &mut self.found;
         let limit = MAX_WHOLE.min(found.budget);
         let mut bytes = Vec::new();
-        // One byte more shows whether there is more.
-        file.take(limit + 1).read_to_end(&mut bytes)?;
+        // Of a binary file no more is read than shows that it is one: the budget is for text.
+        file.take(limit.min(TEXT_PROBE)).read_to_end(&mut bytes)?;
+        let binary = is_binary(&bytes);
+        if !binary {
+            // One byte more shows whether there is more.
+            file.take((limit + 1).saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
+        }
         let whole = bytes.len() as u64 <= limit;
         bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         found.budget -= bytes.len() as u64;
         found.bytes += bytes.len() as u64;
         found.files += 1;
-        if is_binary(&bytes) {
+        if binary {
             found.binary += 1;
             return Ok(());
         }

@@ -169,6 +169,18 @@ fn search_says_what_it_cut() {
     );
 }
 
+/// Sparse files, as large together as all that one search reads.
+#[test]
+fn binary_files_do_not_use_up_what_a_search_may_read() {
+    let desk = Desk::new();
+    for number in 0..16 {
+        std::fs::File::create(desk.root().join(format!("a{number:02}"))).unwrap().set_len(16 << 20).unwrap();
+    }
+    desk.put("z", "needle\n");
+    let expected = "1 matching line in 1 file; searched 1 file (131079 bytes) in `.`.\nz:1: needle\n16 binary files were not searched\n";
+    assert_eq!(desk.call("files_search", json!({"query": "needle"})), shown(expected));
+}
+
 #[test]
 fn no_walk_follows_a_directory_link_but_one_that_is_named_is_entered() {
     let desk = Desk::new();
