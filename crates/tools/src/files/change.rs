@@ -308,7 +308,9 @@ fn adopt(file: &File, like: &Node, executable: Option<bool>) -> Result<(), Errno
     let new = rustix::fs::fstat(file)?;
     let (uid, gid) = (like.stat().st_uid, like.stat().st_gid);
     if (new.st_uid, new.st_gid) != (uid, gid) {
-        let _ = rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        // One after the other: a group may be ours to give where the owner is not.
+        let _ = rustix::fs::fchown(file, None, Some(Gid::from_raw(gid)));
+        let _ = rustix::fs::fchown(file, Some(Uid::from_raw(uid)), None);
     }
     let old = like.stat().st_mode & 0o1777;
     let mode = match executable {
