@@ -1,7 +1,8 @@
 //! From a manifest and a command line to a session's setup.
 //!
 //! The order is the point: read and check everything, resolve the credential, and only then make
-//! directories and records. A declared thing is honoured or the launch is refused.
+//! directories and records. A declared thing is honoured or the launch is refused. `mur check` takes the
+//! same steps as far as they make nothing.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,12 @@ use std::time::Duration;
 use manifest::{BuiltinDriver, Capture, Choice, Containment, Credential, Loaded, Manifest};
 use policy::{Policy, Rules, Tool};
 use record::{Home, TraceKey};
-use runtime::{ContextDocument, Limits, Observer, Registry, Setup, SkillEntry, system_prompt};
+use runtime::{ContextDocument, Lifecycle, Limits, Observer, Registry, Setup, SkillEntry, system_prompt};
 use secrets::{Lookup, Redactor, Reference, Secret};
 use vocab::{Driver, SessionId, SystemClock};
 
 use crate::args::{Class, RunArgs};
-use crate::equip::{equip, missing_grant, scratch};
+use crate::equip::{equip, missing_grant, scratch, try_tools};
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
 
@@ -41,16 +42,18 @@ pub(crate) struct Launch {
 impl Launch {
     /// Reads, checks and resolves everything; makes the workdir last.
     pub(crate) fn prepare(args: &RunArgs) -> Result<Self, Failure> {
-        let loaded = manifest::load(&args.path).map_err(|rejected| Failure::rendered(rejected.render()))?;
+        let loaded = manifest::load(&args.path)
+            .map_err(|rejected| Failure::findings(rejected.diagnostics(), rejected.render()))?;
         let unsupported = manifest::unsupported(&loaded);
         if !unsupported.is_empty() {
             let rendered: Vec<String> = unsupported.iter().map(manifest::Diagnostic::render).collect();
-            return Err(Failure::rendered(rendered.join("\n")));
+            return Err(Failure::findings(&unsupported, rendered.join("\n")));
         }
         floor(&loaded.manifest, args.containment)?;
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
         let redactor = Redactor::new();
-        let driver = driver(&loaded.manifest, &home, &redactor)?;
+        let key = api_key(&loaded.manifest, &home)?;
+        let driver = driver(&loaded.manifest, key, &redactor)?;
         let given = given_workdir(args.workdir.as_deref(), &loaded, &home)?;
         home.ensure().map_err(|error| record_failure(&error))?;
         // A key that cannot be used is told now, not when the task is done.
@@ -127,9 +130,44 @@ impl Launch {
             limits,
             clock: Arc::new(SystemClock),
             observer,
+            telemetry: None,
+            description: self.loaded.manifest.description.clone(),
+            lifecycle: Lifecycle::default(),
+            resumed_from: None,
+            contexts: Vec::new(),
         };
         (setup, self.belongings)
     }
+}
+
+/// What a launch on this host would refuse of a capsule whose manifest was accepted.
+pub(crate) struct Trial {
+    /// Whatever the task, the workdir and the home are.
+    pub(crate) refused: Vec<Failure>,
+    /// As the home and the environment are now.
+    pub(crate) missing: Option<Failure>,
+}
+
+/// Takes a launch's own steps as far as they need no task, workdir or record, and goes on after a refusal.
+/// Nothing is made, started or contacted.
+pub(crate) fn attempt(loaded: &Loaded) -> Trial {
+    let manifest = &loaded.manifest;
+    let redactor = Redactor::new();
+    let home = Home::from_env().map_err(|error| record_failure(&error));
+    let (key, unresolved) = match home.and_then(|home| api_key(manifest, &home)) {
+        Ok(key) => (key, None),
+        Err(failure) => (None, Some(failure)),
+    };
+    // A key that stands in the manifest is the manifest's own fault.
+    let literal = matches!(credential(manifest), Some(Credential::Literal(_)));
+    let (wrong, missing) = if literal { (unresolved, None) } else { (None, unresolved) };
+    let steps = [
+        floor(manifest, None).err(),
+        wrong,
+        driver(manifest, key, &redactor).err(),
+        try_tools(loaded, &redactor).err(),
+    ];
+    Trial { refused: steps.into_iter().flatten().collect(), missing: missing.map(|failure| failure.code("W-RUN-005")) }
 }
 
 /// The task's text: the argument itself, or what the file that it names holds.
@@ -203,7 +241,7 @@ fn floor(manifest: &Manifest, wanted: Option<Class>) -> Result<(), Failure> {
     Err(Failure::unusable(message).code("E-CAP-003").hint(hint))
 }
 
-fn driver(manifest: &Manifest, home: &Home, redactor: &Redactor) -> Result<Box<dyn Driver>, Failure> {
+fn driver(manifest: &Manifest, key: Option<Secret>, redactor: &Redactor) -> Result<Box<dyn Driver>, Failure> {
     let Some(choice) = manifest.inference.primary() else {
         return Err(Failure::unusable("the manifest names no driver").code("E-MAN-003"));
     };
@@ -211,10 +249,10 @@ fn driver(manifest: &Manifest, home: &Home, redactor: &Redactor) -> Result<Box<d
     config.request.clone_from(&choice.config);
     config.request.remove("script");
     config.script = choice.script.as_ref().map(|script| script.absolute.clone());
-    config.api_key = api_key(choice, home)?;
-    if let Some(key) = &config.api_key {
+    if let Some(key) = &key {
         redactor.learn(key);
     }
+    config.api_key = key;
     let retry = &manifest.inference.retry;
     config.retry = drivers::Retry {
         max_retries: retry.max_retries,
@@ -229,8 +267,12 @@ fn endpoint(choice: &Choice) -> &str {
     choice.gateway.as_ref().map_or("", |gateway| gateway.endpoint.as_str())
 }
 
-fn api_key(choice: &Choice, home: &Home) -> Result<Option<Secret>, Failure> {
-    let reference = match choice.gateway.as_ref().map(|gateway| &gateway.credential) {
+fn credential(manifest: &Manifest) -> Option<&Credential> {
+    manifest.inference.primary()?.gateway.as_ref().map(|gateway| &gateway.credential)
+}
+
+fn api_key(manifest: &Manifest, home: &Home) -> Result<Option<Secret>, Failure> {
+    let reference = match credential(manifest) {
         None | Some(Credential::Keyless) => return Ok(None),
         Some(Credential::Reference(name)) => Reference::Name(name.as_str().to_owned()),
         Some(Credential::Literal(literal)) => Reference::Literal(Secret::new(literal.expose().to_owned())),

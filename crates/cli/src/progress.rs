@@ -71,7 +71,7 @@ impl Progress {
         let parts = &artifact.shown.parts;
         let text: String = parts.iter().filter_map(text_of).collect();
         let body = fence::parse(&text).block.map_or(text.as_str(), |block| block.content);
-        let took = artifact.duration.as_millis();
+        let took = artifact.duration.unwrap_or_default().as_millis();
         let (mark, colour) = if artifact.shown.is_error { ('✗', AnsiColor::Red) } else { ('✓', AnsiColor::Green) };
         let colour = colour.on_default();
         let said = match (artifact.fence_source, artifact.shown.is_error) {
@@ -109,6 +109,10 @@ impl Observer for Progress {
                 self.note(format_args!("{bold}{}{bold:#}{gap}{}", printable(tool_name), printable(summary)));
             }
             Frame::Artifact(artifact) => self.artifact(artifact),
+            Frame::InputRequired { prompt } => {
+                let yellow = AnsiColor::Yellow.on_default();
+                self.note(format_args!("{yellow}input required{yellow:#}: {}", printable(prompt)));
+            }
             Frame::Retrying { error, delay, attempt } => {
                 let yellow = AnsiColor::Yellow.on_default();
                 self.said.clear();

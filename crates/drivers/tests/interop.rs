@@ -10,7 +10,7 @@ use fence::{ModelText, Source, Unfenced};
 use serde_json::json;
 use vocab::{CallParams, Delta, Driver, DriverErrorKind, Message, Part, Reply, StopReason, ToolCall, ToolSpec, Usage};
 
-const PARAMS: CallParams = CallParams { max_tokens: 512 };
+const PARAMS: CallParams = CallParams { max_tokens: 512, traceparent: None };
 
 fn driver(name: &str) -> Box<dyn Driver> {
     let url = std::env::var("MUR_INTEROP_AIMOCK").expect("MUR_INTEROP_AIMOCK names a running aimock");

@@ -42,7 +42,7 @@ mod tool;
 
 pub use action::{Action, ActionKind, Effect, Operation, Target};
 pub use cancel::{Cancel, Canceler, cancel_pair};
-pub use result::{Clean, Facts, Outcome, Protected, RawPart, RawResult, ShellFacts, Shown, Voice};
+pub use result::{Clean, Facts, Outcome, Protected, Question, RawPart, RawResult, Resume, ShellFacts, Shown, Voice};
 pub use review::{Blocker, Cleared, Denial, Permit, Phase, Policy, Review};
 pub use rules::{Rules, lexical};
 pub use tool::{BadInput, Execution, Proposal, Tool};

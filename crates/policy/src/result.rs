@@ -5,7 +5,7 @@
 
 use fence::{ModelText, RuntimeWords, Source};
 use secrets::Redactor;
-use vocab::Part;
+use vocab::{BoxFuture, Part};
 
 use crate::Denial;
 
@@ -18,6 +18,28 @@ pub enum Outcome {
     Refused(Denial),
     /// It never reached the tool: the runtime's own words say why.
     NotRun(RuntimeWords),
+    /// The tool waits for an answer of whoever sent the task.
+    Asks(Question),
+}
+
+/// What a tool asks, and how it goes on with the answer. Dropping it gives the call up.
+pub struct Question {
+    /// The question, in the tool's words: data, for people.
+    pub prompt: String,
+    /// Takes the answer.
+    pub resume: Box<dyn Resume>,
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Question").field("prompt", &self.prompt).finish_non_exhaustive()
+    }
+}
+
+/// The rest of a call whose tool asked something.
+pub trait Resume: Send {
+    /// Goes on with this answer.
+    fn answer(self: Box<Self>, answer: String) -> BoxFuture<'static, Outcome>;
 }
 
 /// In whose voice a result speaks.

@@ -65,8 +65,9 @@ pub use digest::Digest;
 pub use error::{Error, LineFault, Unsafe};
 pub use event::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Decision, EVENTS, Event, EventSpec, Inference,
-    InferenceError, KeyRule, KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf,
-    TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict, reference_markdown,
+    InferenceError, InputReceived, InputRequired, KeyRule, KeySpec, ReviewPhase, ReviewTarget, SessionEnd,
+    SessionStart, Shell, SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict,
+    reference_markdown,
 };
 pub use home::Home;
 pub use key::{PublicKey, TraceKey};

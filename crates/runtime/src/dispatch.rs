@@ -12,15 +12,18 @@ use record::Error as RecordError;
 use tokio::task::JoinHandle;
 use vocab::{Arguments, Message, StateEffect, ToolCall};
 
-use crate::outbox::{Ending, Outbox, Place};
+use crate::handle::Shared;
+use crate::inquiry::inquire;
+use crate::outbox::{Ending, Place};
 use crate::registry::Registry;
 use crate::{Frame, summary};
 
 /// What every call of a session goes by.
+#[derive(Clone, Copy)]
 pub(crate) struct Desk<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) policy: &'a Policy,
-    pub(crate) outbox: &'a mut Outbox,
+    pub(crate) shared: &'a Shared,
 }
 
 /// A call on its way.
@@ -34,7 +37,7 @@ enum Flight {
 /// Runs the calls of one group and gives their results in the calls' order. After a cancel, what has
 /// not begun never does.
 pub(crate) async fn run_group(
-    desk: &mut Desk<'_>,
+    desk: Desk<'_>,
     place: &Place,
     calls: &[ToolCall],
     cancel: &Cancel,
@@ -45,13 +48,13 @@ pub(crate) async fn run_group(
     }
     let mut results = Vec::with_capacity(calls.len());
     for (call, flight) in calls.iter().zip(flights) {
-        results.push(land(desk, place, call, flight).await?);
+        results.push(land(desk, place, call, flight, cancel).await?);
     }
     Ok(results)
 }
 
 /// Propose and review; what is permitted starts.
-fn take_off(desk: &mut Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel) -> Result<Flight, RecordError> {
+fn take_off(desk: Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel) -> Result<Flight, RecordError> {
     let grounded = |words, reason| Ok(Flight::Grounded { words, reason, denial: None });
     let Some(tool) = desk.registry.get(&call.name) else {
         return grounded(desk.registry.unknown(&call.name), "unknown_tool");
@@ -76,14 +79,14 @@ fn take_off(desk: &mut Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel
     let permit = match review {
         Review::Allowed(permit) => permit,
         Review::Denied(action, denial) => {
-            desk.outbox.reviewed(place, &action, Some(&denial), took)?;
+            desk.shared.outbox.reviewed(place, &action, Some(&denial), took)?;
             return Ok(Flight::Grounded { words: denial.words(&call.name), reason: "blocked", denial: Some(denial) });
         }
     };
-    desk.outbox.reviewed(place, permit.action(), None, took)?;
-    let text = summary::of(input, desk.outbox.redactor());
+    desk.shared.outbox.reviewed(place, permit.action(), None, took)?;
+    let text = summary::of(input, desk.shared.outbox.redactor());
     let frame = Frame::ToolRunning { tool_name: &call.name, tool_call_id: &call.id, summary: &text };
-    desk.outbox.frame(&place.task, &frame);
+    desk.shared.outbox.frame(place, &frame);
     let skill = permit.action().kind() == ActionKind::Skill;
     let effect = tool.state_effect();
     let running = proposal.execution.run(permit, cancel.clone());
@@ -96,32 +99,45 @@ fn take_off(desk: &mut Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel
 }
 
 /// Waits for a call's outcome and takes it to the model's text.
-async fn land(desk: &mut Desk<'_>, place: &Place, call: &ToolCall, flight: Flight) -> Result<Message, RecordError> {
-    let redactor = desk.outbox.redactor().clone();
+async fn land(
+    desk: Desk<'_>,
+    place: &Place,
+    call: &ToolCall,
+    flight: Flight,
+    cancel: &Cancel,
+) -> Result<Message, RecordError> {
+    let redactor = desk.shared.outbox.redactor().clone();
     let (handle, effect, skill) = match flight {
         Flight::Grounded { words, reason, denial } => {
             let shown = Shown::runtime(words, &redactor);
-            return desk.outbox.result(place, call, shown, &Ending::Denied { reason, denial: denial.as_ref() });
+            return desk.shared.outbox.result(place, call, shown, &Ending::Denied { reason, denial: denial.as_ref() });
         }
         Flight::Running { handle, effect, skill } => (handle, effect, skill),
     };
-    let (outcome, duration) = handle.await.unwrap_or_else(|_| (broken(), Duration::ZERO));
-    let shown = match outcome {
-        Outcome::Ran(raw) => raw.protect().redact(&redactor).fence(&Source::tool(&call.name)),
-        Outcome::Refused(denial) => {
-            let shown = Shown::runtime(denial.words(&call.name), &redactor);
-            let ending = Ending::Denied { reason: "blocked", denial: Some(&denial) };
-            return desk.outbox.result(place, call, shown, &ending);
-        }
-        Outcome::NotRun(words) => {
-            let shown = Shown::runtime(words, &redactor);
-            return desk.outbox.result(place, call, shown, &Ending::Denied { reason: "not_run", denial: None });
+    let (mut outcome, mut duration) = handle.await.unwrap_or_else(|_| (broken(), Duration::ZERO));
+    let outbox = &desk.shared.outbox;
+    let shown = loop {
+        match outcome {
+            Outcome::Asks(question) => {
+                let (next, took) = inquire(desk.shared, place, call, question, cancel).await?;
+                (outcome, duration) = (next, duration.saturating_add(took));
+            }
+            Outcome::Ran(raw) => break raw.protect().redact(&redactor).fence(&Source::tool(&call.name)),
+            Outcome::Refused(denial) => {
+                let shown = Shown::runtime(denial.words(&call.name), &redactor);
+                let ending = Ending::Denied { reason: "blocked", denial: Some(&denial) };
+                return outbox.result(place, call, shown, &ending);
+            }
+            Outcome::NotRun(words) => {
+                let shown = Shown::runtime(words, &redactor);
+                return outbox.result(place, call, shown, &Ending::Denied { reason: "not_run", denial: None });
+            }
         }
     };
-    desk.outbox.result(place, call, shown, &Ending::Ran { effect, skill, duration })
+    outbox.result(place, call, shown, &Ending::Ran { effect, skill, duration })
 }
 
 /// What a call gets whose tool panicked.
-fn broken() -> Outcome {
+pub(crate) fn broken() -> Outcome {
     Outcome::Ran(RawResult::error("the tool stopped on an internal fault; what it had done up to then may stand"))
 }

@@ -3,24 +3,28 @@
 //! What happens inside a task is `run`'s business.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use fence::{ModelText, Source, Unfenced};
 use policy::Policy;
 use record::{
-    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, SessionEnd, SessionStart, TaskReceived,
+    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, SessionEnd, SessionStart, TaskEnd,
     TaskStart, TraceKey, TraceOptions, TraceWriter,
 };
 use secrets::Redactor;
-use vocab::{Clock, ContextId, Driver, EndStatus, EventId, Message, Origin, SessionId, TaskId, TaskSource, Trust};
+use tokio::sync::Notify;
+use vocab::{Clock, ContextId, Driver, EndStatus, Message, SessionId, TaskId, TaskState, TraceContext, Trust};
 
-use crate::Observer;
-use crate::outbox::{Outbox, lookalikes, millis};
+use crate::board::{Board, Said, Work};
+use crate::handle::{SessionHandle, SessionInfo, Shared};
+use crate::lifecycle::Lifecycle;
+use crate::outbox::{Outbox, Place, lookalikes, millis};
 use crate::registry::Registry;
-use crate::run::{Beginning, Run};
+use crate::run::{Run, Talk};
 use crate::session::{End, Limits};
-use crate::stop::StopSignal;
+use crate::telemetry::{Span, Telemetry};
+use crate::{Caller, Observer};
 
 /// Everything that a session is made of.
 pub struct Setup {
@@ -52,21 +56,18 @@ pub struct Setup {
     pub limits: Limits,
     /// Where timestamps come from.
     pub clock: Arc<dyn Clock>,
-    /// Who watches.
+    /// Who watches on this machine.
     pub observer: Box<dyn Observer>,
-}
-
-/// A task, as somebody hands it in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewTask {
-    /// Its text.
-    pub text: String,
-    /// Who enqueued it.
-    pub origin: Origin,
-    /// The class of the authenticated sender, if there is one.
-    pub sender: Option<Trust>,
-    /// The way by which it came.
-    pub source: TaskSource,
+    /// Who measures.
+    pub telemetry: Option<Arc<dyn Telemetry>>,
+    /// What the capsule is for, in its author's words.
+    pub description: Option<String>,
+    /// How the session takes tasks and when it ends.
+    pub lifecycle: Lifecycle,
+    /// The session that this one resumes.
+    pub resumed_from: Option<SessionId>,
+    /// Conversations of before that tasks may go on with.
+    pub contexts: Vec<ContextId>,
 }
 
 /// How a task ended, with what it took.
@@ -106,10 +107,10 @@ impl Tally {
 
 /// One launch of a capsule.
 pub struct Session {
-    setup: Fixed,
-    outbox: Outbox,
-    start: EventId,
+    fixed: Fixed,
+    shared: Arc<Shared>,
     began: Instant,
+    span: TraceContext,
     spent: u64,
     tasks: u32,
     tally: Tally,
@@ -118,7 +119,6 @@ pub struct Session {
 
 /// What does not change while a session lives.
 pub(crate) struct Fixed {
-    pub(crate) home: Home,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) system: String,
     pub(crate) system_sha: Digest,
@@ -126,6 +126,8 @@ pub(crate) struct Fixed {
     pub(crate) registry: Registry,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
+    /// Whether somebody measures, so that calls pass their span on.
+    pub(crate) measured: bool,
 }
 
 impl Session {
@@ -139,32 +141,31 @@ impl Session {
             session: setup.session.clone(),
             capture: setup.capture,
             redactor: setup.redactor.clone(),
-            clock: setup.clock,
+            clock: Arc::clone(&setup.clock),
         };
         let trace = TraceWriter::create(&setup.home.trace_path(&setup.session), options)?;
-        let mut outbox = Outbox::new(trace, setup.observer, setup.redactor);
+        let measured = setup.telemetry.is_some();
+        let outbox = Outbox::new(trace, setup.observer, setup.telemetry, setup.redactor);
         let tools: Vec<&str> = setup.registry.specs().iter().map(|spec| spec.name.as_str()).collect();
-        let start = outbox.event(
-            None,
-            SessionStart {
-                mur_version: setup.mur_version,
-                capsule: &setup.capsule.0,
-                capsule_version: &setup.capsule.1,
-                pid: std::process::id(),
-                workdir: &setup.workdir,
-                driver: setup.driver.name(),
-                model: setup.driver.model(),
-                scripted: setup.scripted.then_some(true),
-                capture: setup.capture,
-                tools: &tools,
-                resumed_from: None,
-                effective_grants: None,
-            },
-        )?;
+        let line = SessionStart {
+            mur_version: setup.mur_version,
+            capsule: &setup.capsule.0,
+            capsule_version: &setup.capsule.1,
+            pid: std::process::id(),
+            workdir: &setup.workdir,
+            driver: setup.driver.name(),
+            model: setup.driver.model(),
+            scripted: setup.scripted.then_some(true),
+            capture: setup.capture,
+            tools: &tools,
+            resumed_from: setup.resumed_from.as_ref(),
+            effective_grants: None,
+        };
+        let span = TraceContext::fresh();
+        let start = outbox.measured(None, line, Some(Span { context: span, parent: None, took: Duration::ZERO }))?;
         let tools_sha = Digest::of(&serde_json::to_vec(setup.registry.specs()).unwrap_or_default());
         let system = outbox.redactor().redact_owned(setup.system).into_string();
-        let setup = Fixed {
-            home: setup.home,
+        let fixed = Fixed {
             driver: setup.driver,
             system_sha: Digest::of(system.as_bytes()),
             tools_sha,
@@ -172,12 +173,28 @@ impl Session {
             registry: setup.registry,
             policy: setup.policy,
             limits: setup.limits,
+            measured,
         };
+        let (name, version) = setup.capsule;
+        let info = SessionInfo {
+            session: setup.session,
+            name,
+            version,
+            description: setup.description,
+            lifecycle: setup.lifecycle,
+        };
+        let mut board = Board::default();
+        for context in setup.contexts {
+            board.know(context, Caller::Operator);
+        }
+        let board = Mutex::new(board);
+        let (home, clock, wake) = (setup.home, setup.clock, Notify::new());
+        let shared = Arc::new(Shared { info, outbox, home, clock, start, board, wake });
         Ok(Self {
-            setup,
-            outbox,
-            start,
+            fixed,
+            shared,
             began: Instant::now(),
+            span,
             spent: 0,
             tasks: 0,
             tally: Tally::default(),
@@ -185,20 +202,27 @@ impl Session {
         })
     }
 
-    /// Runs one task in a conversation of its own, to its end.
+    /// The session from outside.
+    #[must_use]
+    pub fn handle(&self) -> SessionHandle {
+        SessionHandle(Arc::clone(&self.shared))
+    }
+
+    /// Runs tasks, one after the other, until the lifecycle or a stop ends the session; tells of each as
+    /// it ends.
     ///
     /// # Errors
     /// [`RecordError`] when a record cannot be written: the task has stopped then, and so should the session.
-    pub async fn run(&mut self, task: NewTask, stop: &mut StopSignal) -> Result<TaskReport, RecordError> {
-        let mut run = self.begin(task)?;
-        let end = run.drive(stop).await?;
-        let (report, spent) = run.finish(end)?;
-        self.spent = spent;
-        self.tally.add(report.tally);
-        if self.worst == EndStatus::Ok {
-            self.worst = report.end.status;
+    pub async fn serve(&mut self, report: &mut dyn FnMut(&TaskReport)) -> Result<(), RecordError> {
+        let shared = Arc::clone(&self.shared);
+        while let Some(work) = shared.next(self.tasks).await {
+            let ended = self.run(&shared, work).await?;
+            if self.worst == EndStatus::Ok {
+                self.worst = ended.end.status;
+            }
+            report(&ended);
         }
-        Ok(report)
+        Ok(())
     }
 
     /// Writes the last line. `error` says why the session could not go on, if it could not.
@@ -206,6 +230,7 @@ impl Session {
     /// # Errors
     /// [`RecordError`] when the line cannot be written or signed.
     pub fn finish(self, error: Option<&str>) -> Result<(), RecordError> {
+        self.shared.closed(error);
         let status = if error.is_some() { EndStatus::Failed } else { self.worst };
         let end = SessionEnd {
             status,
@@ -218,57 +243,90 @@ impl Session {
             duration_ms: millis(self.began.elapsed()),
         };
         // A key that cannot be had leaves the trace unsigned, but whole: the end is on record all the same.
-        let (key, fault) = match TraceKey::load_or_create(&self.setup.home) {
+        let (key, fault) = match TraceKey::load_or_create(&self.shared.home) {
             Ok(key) => (Some(key), None),
             Err(fault) => (None, Some(fault)),
         };
-        self.outbox.finish(&end, key.as_ref())?;
+        self.shared.outbox.finish(&end, key.as_ref())?;
         fault.map_or(Ok(()), Err)
     }
 
-    fn begin(&mut self, task: NewTask) -> Result<Run<'_>, RecordError> {
-        let (id, context) = (TaskId::new(), ContextId::new());
-        let (origin, trust, lane, source) =
-            (task.origin, task.origin.trust(task.sender), task.origin.lane(), task.source);
+    /// Runs one task to its end.
+    async fn run(&mut self, shared: &Shared, work: Work) -> Result<TaskReport, RecordError> {
         self.tasks += 1;
-        let received = TaskReceived {
-            task_id: &id,
-            context_id: &context,
-            source,
-            origin,
-            trust,
-            lane,
-            bytes: u64::try_from(task.text.len()).unwrap_or(u64::MAX),
+        let mut stop = work.stop.clone();
+        let opened = ConversationWriter::open(&shared.home, &work.context, shared.outbox.redactor().clone());
+        let message = Message::user(task_text(&work));
+        let place = self.start_task(shared, &work, &message)?;
+        let (record, history) = match opened {
+            Ok(opened) => (opened.writer, opened.messages),
+            Err(error) => return self.unopened(shared, &place, &error),
         };
-        self.outbox.event(Some(&self.start), received)?;
-        let opened = ConversationWriter::open(&self.setup.home, &context, self.outbox.redactor().clone())?;
-        self.outbox.converse(opened.writer);
-        let message = Message::user(self.task_text(task.text, origin, trust));
-        let started = TaskStart {
-            task_id: &id,
-            context_id: &context,
-            source,
-            origin,
-            trust,
-            lane,
-            message_id: &message.id,
-            text: Body::Parts(&message.content),
-            fence_lookalikes: lookalikes(&message.content),
-        };
-        let start = self.outbox.event(Some(&self.start), started)?;
-        self.outbox.append(&message)?;
-        let mut wire = self.setup.driver.open(&self.setup.system, self.setup.registry.specs());
-        wire.push(&message);
-        let beginning = Beginning { task: id, context, start, wire, spent: self.spent };
-        Ok(Run::new(&self.setup, &mut self.outbox, beginning))
+        let mut wire = self.fixed.driver.open(&self.fixed.system, self.fixed.registry.specs());
+        for message in history.iter().filter(|_| work.continues) {
+            wire.push(message);
+        }
+        let mut talk = Talk::new(record, wire);
+        talk.append(&message)?;
+        shared.state(&work.task, TaskState::Working, Said::default());
+        let mut run = Run::new(&self.fixed, shared, talk, place, self.spent);
+        let end = run.drive(&mut stop).await?;
+        let (report, spent) = run.finish(end)?;
+        self.spent = spent;
+        self.tally.add(report.tally);
+        Ok(report)
     }
 
-    /// The task's text as the model reads it: redacted, and fenced when it is somebody's data.
-    fn task_text(&self, text: String, origin: Origin, trust: Trust) -> ModelText {
-        let clean = self.outbox.redactor().redact_owned(text);
-        match trust {
-            Trust::Trusted => ModelText::unfenced(Unfenced::Operator, clean.into_string()),
-            Trust::Untrusted => ModelText::fenced(&Source::task(origin.as_str()), clean.as_str()),
-        }
+    /// Writes the task's first line and says where its own lines are filed.
+    fn start_task(&self, shared: &Shared, work: &Work, message: &Message) -> Result<Place, RecordError> {
+        let came_with = work.traceparent.map(|context| context.to_string());
+        let started = TaskStart {
+            task_id: &work.task,
+            context_id: &work.context,
+            source: work.source,
+            origin: work.origin,
+            trust: work.trust,
+            lane: work.lane,
+            message_id: &message.id,
+            text: Body::Parts(&message.content),
+            traceparent: came_with.as_deref(),
+            fence_lookalikes: lookalikes(&message.content),
+        };
+        let above = work.traceparent.unwrap_or(self.span);
+        let span = Span { context: above.child(), parent: Some(above.span_id), took: Duration::ZERO };
+        let parent = shared.outbox.measured(Some(&shared.start), started, Some(span))?;
+        let (task, context) = (work.task.clone(), work.context.clone());
+        Ok(Place { task, context, turn: 0, span: span.context, parent })
+    }
+
+    /// A task whose conversation cannot be opened fails; the session goes on.
+    fn unopened(&self, shared: &Shared, place: &Place, error: &RecordError) -> Result<TaskReport, RecordError> {
+        let reason = format!("the task's conversation cannot be opened: {error}; {}", error.hint());
+        let line = TaskEnd {
+            task_id: &place.task,
+            status: EndStatus::Failed,
+            error_code: Some(error.code()),
+            error: Some(&reason),
+            reply: None,
+            turns: 0,
+            tool_calls: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            duration_ms: 0,
+        };
+        shared.outbox.event(Some(&place.parent), line)?;
+        let end = End { status: EndStatus::Failed, reply: String::new(), reason: Some(reason) };
+        let said = Said { message: end.reason.as_deref(), response: None };
+        shared.state(&place.task, TaskState::Failed, said);
+        let (task, context) = (place.task.clone(), place.context.clone());
+        Ok(TaskReport { task, context, end, tally: Tally::default() })
+    }
+}
+
+/// The task's text as the model reads it: redacted already, and fenced when it is somebody's data.
+fn task_text(work: &Work) -> ModelText {
+    match work.trust {
+        Trust::Trusted => ModelText::unfenced(Unfenced::Operator, work.text.to_string()),
+        Trust::Untrusted => ModelText::fenced(&Source::task(work.origin.as_str()), &work.text),
     }
 }

@@ -32,6 +32,11 @@ pub enum Frame<'a> {
         /// What the call is about, on one line.
         summary: &'a str,
     },
+    /// A tool waits for an answer.
+    InputRequired {
+        /// What it asks.
+        prompt: &'a str,
+    },
     /// A call has its result.
     Artifact(Artifact<'a>),
     /// The model's answer failed and is asked for again; text of this turn up to here is void.
@@ -77,8 +82,8 @@ pub struct Artifact<'a> {
     pub fence_source: Option<&'a str>,
     /// The result.
     pub shown: &'a Shown,
-    /// From dispatch to result; zero for a call that never ran.
-    pub duration: Duration,
+    /// From dispatch to result; nothing for a call that never ran.
+    pub duration: Option<Duration>,
 }
 
 /// Somebody who watches. It must not block: a watcher that is slow is that watcher's own problem.

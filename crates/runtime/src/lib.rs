@@ -1,7 +1,8 @@
 //! Sessions and tasks: the agent loop, and what carries it out.
 //!
 //! The loop is a pure state machine ([`TaskLoop`]); [`Session`] interprets its effects with a driver, a
-//! registry of tools, a policy and the records. It starts no process, opens no socket and knows no
+//! registry of tools, a policy and the records. Tasks come in and are watched through a
+//! [`SessionHandle`], from any thread. It starts no process, opens no socket and knows no
 //! provider: those come in as traits, so a whole session runs against fakes in a test.
 //!
 //! ```
@@ -14,9 +15,14 @@
 //! assert_eq!(task.step(Event::Estimated(7), &any), [Effect::Infer { turn: 0 }]);
 //! ```
 
+mod board;
+mod caller;
 mod dispatch;
 mod engine;
 mod frame;
+mod handle;
+mod inquiry;
+mod lifecycle;
 mod outbox;
 mod prompt;
 mod registry;
@@ -25,11 +31,18 @@ mod run;
 mod scrub;
 mod session;
 mod stop;
+mod stream;
 mod summary;
+mod telemetry;
 
-pub use engine::{NewTask, Session, Setup, Tally, TaskReport};
+pub use board::TaskView;
+pub use caller::{Caller, Claim};
+pub use engine::{Session, Setup, Tally, TaskReport};
 pub use frame::{Artifact, Frame, Observer};
+pub use handle::{NewTask, RequestError, SessionHandle, SessionInfo};
+pub use lifecycle::{Acceptance, AfterTask, Lifecycle};
 pub use prompt::{ContextDocument, SkillEntry, system_prompt};
 pub use registry::{MissingGrant, Registry};
 pub use session::{Effect, End, Event, Group, Limits, StopCause, TaskLoop};
-pub use stop::{StopSignal, Stopper, stop_pair};
+pub use stream::{Batch, FRAMES_KEPT, Stream, StreamArtifact, StreamEvent, StreamFrame};
+pub use telemetry::{Span, Telemetry};

@@ -1,35 +1,41 @@
-//! The one place where what happened becomes a record line, a conversation line and a frame.
+//! The one place where what happened becomes a trace line, a frame and the message that the model reads.
 //!
 //! Each result is built once and handed to all three, so no surface can have another copy. A line that
-//! cannot be written is an error that stops the task: a session without its record does not go on.
+//! cannot be written is an error that stops the task: a session without its record does not go on. The
+//! door writes here as well as the loop, so each line goes out under a lock.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use policy::{Action, Denial, Phase, Shown, Target};
 use record::{
-    ActionReview, Body, CallDenied, CallId, CallStatus, ConversationWriter, Error as RecordError, Event, ReviewPhase,
-    ReviewTarget, SessionEnd, Shell, SkillCall, TargetOf, ToolCallEvent, TraceKey, TraceWriter, Verdict,
+    ActionReview, Body, CallDenied, CallId, CallStatus, Error as RecordError, Event, ReviewPhase, ReviewTarget,
+    SessionEnd, Shell, SkillCall, TargetOf, ToolCallEvent, TraceKey, TraceWriter, Verdict,
 };
 use secrets::Redactor;
-use vocab::{Arguments, EventId, Message, MessageId, Part, Role, StateEffect, TaskId, ToolCall};
+use vocab::{Arguments, ContextId, EventId, Message, Part, StateEffect, TaskId, ToolCall, TraceContext};
 
+use crate::stream::{Stream, StreamArtifact, StreamEvent};
+use crate::telemetry::{Span, Telemetry};
 use crate::{Artifact, Frame, Observer};
 
-/// The records and the watcher of one session.
+/// The trace and the watchers of one session.
 pub(crate) struct Outbox {
-    trace: TraceWriter,
-    conversation: Option<ConversationWriter>,
-    observer: Box<dyn Observer>,
+    trace: Mutex<TraceWriter>,
+    observer: Mutex<Box<dyn Observer>>,
+    stream: Stream,
+    telemetry: Option<Arc<dyn Telemetry>>,
     redactor: Redactor,
-    /// Messages that entered since the last inference line.
-    fresh: Vec<MessageId>,
 }
 
 /// Where in a session something happens: what its lines and frames refer to.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) task: TaskId,
+    pub(crate) context: ContextId,
     pub(crate) turn: u32,
+    /// The task's span; the spans of what happens in it are its children.
+    pub(crate) span: TraceContext,
     /// The line under which what happens now is filed.
     pub(crate) parent: EventId,
 }
@@ -43,57 +49,102 @@ pub(crate) enum Ending<'a> {
 }
 
 impl Outbox {
-    pub(crate) fn new(trace: TraceWriter, observer: Box<dyn Observer>, redactor: Redactor) -> Self {
-        Self { trace, conversation: None, observer, redactor, fresh: Vec::new() }
+    pub(crate) fn new(
+        trace: TraceWriter,
+        observer: Box<dyn Observer>,
+        telemetry: Option<Arc<dyn Telemetry>>,
+        redactor: Redactor,
+    ) -> Self {
+        Self { trace: Mutex::new(trace), observer: Mutex::new(observer), stream: Stream::new(), telemetry, redactor }
     }
 
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// Turns to another conversation.
-    pub(crate) fn converse(&mut self, conversation: ConversationWriter) {
-        self.conversation = Some(conversation);
-        self.fresh.clear();
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     pub(crate) fn event<'e>(
-        &mut self,
+        &self,
         parent: Option<&EventId>,
         event: impl Into<Event<'e>>,
     ) -> Result<EventId, RecordError> {
-        self.trace.append(parent, event)
+        self.measured(parent, event, None)
+    }
+
+    /// As [`event`](Self::event), for one that a span is about.
+    pub(crate) fn measured<'e>(
+        &self,
+        parent: Option<&EventId>,
+        event: impl Into<Event<'e>>,
+        span: Option<Span>,
+    ) -> Result<EventId, RecordError> {
+        let event = event.into();
+        let id = self.trace.lock().unwrap_or_else(PoisonError::into_inner).append(parent, event)?;
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.event(&event, span);
+        }
+        Ok(id)
     }
 
     /// Writes the last line, signed if there is a key.
-    pub(crate) fn finish(mut self, end: &SessionEnd<'_>, key: Option<&TraceKey>) -> Result<(), RecordError> {
-        self.trace.finish(end, key).map(drop)
-    }
-
-    pub(crate) fn frame(&mut self, task: &TaskId, frame: &Frame<'_>) {
-        self.observer.frame(task, frame);
-    }
-
-    /// Puts a message at the end of the conversation record.
-    pub(crate) fn append(&mut self, message: &Message) -> Result<(), RecordError> {
-        if let Some(conversation) = &mut self.conversation {
-            conversation.append(message)?;
+    pub(crate) fn finish(&self, end: &SessionEnd<'_>, key: Option<&TraceKey>) -> Result<(), RecordError> {
+        let written = self.trace.lock().unwrap_or_else(PoisonError::into_inner).finish(end, key).map(drop);
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.end(end);
         }
-        // An answer is named by its own inference line.
-        if message.role != Role::Assistant {
-            self.fresh.push(message.id.clone());
-        }
-        Ok(())
+        written
     }
 
-    /// The messages that entered since this was last asked.
-    pub(crate) fn take_fresh(&mut self) -> Vec<MessageId> {
-        std::mem::take(&mut self.fresh)
+    /// Shows something that happened, here and at the session's address. Where a task stands is not told
+    /// this way: the board tells it.
+    pub(crate) fn frame(&self, place: &Place, frame: &Frame<'_>) {
+        self.observer.lock().unwrap_or_else(PoisonError::into_inner).frame(&place.task, frame);
+        let event = match *frame {
+            Frame::Text(text) => StreamEvent::Text { text: text.to_owned(), last: false },
+            Frame::Thinking(text) => StreamEvent::Thinking { text: text.to_owned(), last: false },
+            Frame::ToolCallStarted { tool_name, tool_call_id } => {
+                StreamEvent::ToolCallStarted { tool_name: tool_name.to_owned(), tool_call_id: tool_call_id.to_owned() }
+            }
+            Frame::Artifact(Artifact { tool_name, tool_call_id, fence_source, shown, duration }) => {
+                StreamEvent::Artifact(Box::new(StreamArtifact {
+                    tool_name: tool_name.to_owned(),
+                    tool_call_id: tool_call_id.to_owned(),
+                    content: shown.parts.clone(),
+                    fence_source: fence_source.map(str::to_owned),
+                    is_error: shown.is_error,
+                    duration,
+                    exit_code: shown.facts.exit_code,
+                    truncated: shown.facts.truncated,
+                }))
+            }
+            Frame::Retrying { error, delay, attempt } => working(format!(
+                "the model's answer failed and what it had said in this turn is void: {}; attempt {attempt} in {} ms",
+                error.message,
+                millis(delay)
+            )),
+            Frame::Warning { code, text } => working(format!("{code}: {text}")),
+            Frame::Working
+            | Frame::ToolRunning { .. }
+            | Frame::InputRequired { .. }
+            | Frame::TurnEnded { .. }
+            | Frame::Ended { .. } => return,
+        };
+        self.stream.publish(Some((place.task.clone(), place.context.clone())), event);
+    }
+
+    /// Tells those who watch that the turn has no more text, or reasoning.
+    pub(crate) fn text_ended(&self, place: &Place, thinking: bool) {
+        let (text, last) = (String::new(), true);
+        let event = if thinking { StreamEvent::Thinking { text, last } } else { StreamEvent::Text { text, last } };
+        self.stream.publish(Some((place.task.clone(), place.context.clone())), event);
     }
 
     /// Records what a review found before dispatch.
     pub(crate) fn reviewed(
-        &mut self,
+        &self,
         place: &Place,
         action: &Action,
         denial: Option<&Denial>,
@@ -130,7 +181,7 @@ impl Outbox {
 
     /// Records a call's result, shows it to the watcher, and makes the message that the model reads.
     pub(crate) fn result(
-        &mut self,
+        &self,
         place: &Place,
         call: &ToolCall,
         shown: Shown,
@@ -141,18 +192,18 @@ impl Outbox {
             Ending::Denied { reason, denial } => self.denied(place, call, &shown, reason, *denial)?,
         }
         let duration = match ending {
-            Ending::Ran { duration, .. } => *duration,
-            Ending::Denied { .. } => Duration::ZERO,
+            Ending::Ran { duration, .. } => Some(*duration),
+            Ending::Denied { .. } => None,
         };
         let fence_source = shown.fence();
         let artifact =
             Artifact { tool_name: &call.name, tool_call_id: &call.id, fence_source, shown: &shown, duration };
-        self.observer.frame(&place.task, &Frame::Artifact(artifact));
+        self.frame(place, &Frame::Artifact(artifact));
         Ok(Message::tool_result(&call.id, shown.is_error, shown.parts))
     }
 
     fn ran(
-        &mut self,
+        &self,
         place: &Place,
         call: &ToolCall,
         shown: &Shown,
@@ -162,12 +213,13 @@ impl Outbox {
         let duration_ms = millis(duration);
         let (turn, task_id, tool_call_id) = (place.turn, &place.task, CallId(&call.id));
         let (input, output) = (input(call), Body::Parts(&shown.parts));
+        let span = Some(Span { context: place.span.child(), parent: None, took: duration });
         if skill {
             let tool_name = &call.name;
             let event = SkillCall { turn, task_id, tool_name, tool_call_id, input, output, duration_ms, status };
-            return self.event(Some(&place.parent), event).map(drop);
+            return self.measured(Some(&place.parent), event, span).map(drop);
         }
-        let line = self.event(
+        let line = self.measured(
             Some(&place.parent),
             ToolCallEvent {
                 turn,
@@ -183,6 +235,7 @@ impl Outbox {
                 truncated: shown.facts.truncated.then_some(true),
                 fence_lookalikes: lookalikes(&shown.parts),
             },
+            span,
         )?;
         if let Some(shell) = &shown.facts.shell {
             let event = Shell {
@@ -201,7 +254,7 @@ impl Outbox {
     }
 
     fn denied(
-        &mut self,
+        &self,
         place: &Place,
         call: &ToolCall,
         shown: &Shown,
@@ -227,6 +280,10 @@ impl Outbox {
         };
         self.event(Some(&place.parent), event).map(drop)
     }
+}
+
+fn working(message: String) -> StreamEvent {
+    StreamEvent::Status { state: vocab::TaskState::Working, message: Some(message), response: None }
 }
 
 fn codes(denial: Option<&Denial>) -> Vec<&'static str> {

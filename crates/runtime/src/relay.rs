@@ -3,36 +3,49 @@
 //! What a channel holds back is shown when the channel changes or the call ends. An attempt that failed
 //! goes on record here, because only the driver knows that it made one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use record::{Error as RecordError, InferenceError};
 use secrets::{Redactor, StreamRedactor};
-use vocab::{Delta, DeltaSink, DriverError};
+use vocab::{Delta, DeltaSink, DriverError, TraceContext};
 
 use crate::Frame;
 use crate::outbox::{Outbox, Place, millis};
+use crate::telemetry::Span;
 
 /// The sink of one inference call.
 pub(crate) struct Relay<'o> {
-    outbox: &'o mut Outbox,
+    outbox: &'o Outbox,
     place: &'o Place,
     text: StreamRedactor,
     thinking: StreamRedactor,
     /// The attempt that is under way, from 1.
     attempt: u32,
     fault: Option<RecordError>,
+    span: TraceContext,
+    began: Instant,
+    /// Whether text, and whether reasoning was shown.
+    said: (bool, bool),
 }
 
 impl<'o> Relay<'o> {
-    pub(crate) fn new(outbox: &'o mut Outbox, place: &'o Place) -> Self {
+    pub(crate) fn new(outbox: &'o Outbox, place: &'o Place, span: TraceContext) -> Self {
         let (text, thinking) = (StreamRedactor::new(outbox.redactor()), StreamRedactor::new(outbox.redactor()));
-        Self { outbox, place, text, thinking, attempt: 1, fault: None }
+        let began = Instant::now();
+        Self { outbox, place, span, text, thinking, said: (false, false), attempt: 1, began, fault: None }
     }
 
     /// Shows what is held back and records the error that ended the call, if one did; gives the fault
     /// that came up on the way.
     pub(crate) fn finish(mut self, error: Option<&DriverError>) -> Result<(), RecordError> {
         self.flush();
+        let (text, thinking) = self.said;
+        if thinking {
+            self.outbox.text_ended(self.place, true);
+        }
+        if text {
+            self.outbox.text_ended(self.place, false);
+        }
         if let Some(error) = error {
             self.failed(error, None);
         }
@@ -41,12 +54,22 @@ impl<'o> Relay<'o> {
 
     fn flush(&mut self) {
         let thinking = self.thinking.finish();
-        if !thinking.as_str().is_empty() {
-            self.outbox.frame(&self.place.task, &Frame::Thinking(thinking.as_str()));
-        }
+        self.show_thinking(thinking.as_str());
         let text = self.text.finish();
-        if !text.as_str().is_empty() {
-            self.outbox.frame(&self.place.task, &Frame::Text(text.as_str()));
+        self.show_text(text.as_str());
+    }
+
+    fn show_text(&mut self, piece: &str) {
+        if !piece.is_empty() {
+            self.said.0 = true;
+            self.outbox.frame(self.place, &Frame::Text(piece));
+        }
+    }
+
+    fn show_thinking(&mut self, piece: &str) {
+        if !piece.is_empty() {
+            self.said.1 = true;
+            self.outbox.frame(self.place, &Frame::Thinking(piece));
         }
     }
 
@@ -60,7 +83,8 @@ impl<'o> Relay<'o> {
             message: &error.message,
             retry_in_ms: delay.map(millis),
         };
-        if let Err(fault) = self.outbox.event(Some(&self.place.parent), line) {
+        let span = Span { context: self.span, parent: None, took: self.began.elapsed() };
+        if let Err(fault) = self.outbox.measured(Some(&self.place.parent), line, Some(span)) {
             self.fault.get_or_insert(fault);
         }
     }
@@ -76,26 +100,22 @@ impl DeltaSink for Relay<'_> {
         match delta {
             Delta::Text(piece) => {
                 let piece = self.text.push(piece);
-                if !piece.as_str().is_empty() {
-                    self.outbox.frame(&self.place.task, &Frame::Text(piece.as_str()));
-                }
+                self.show_text(piece.as_str());
             }
             Delta::Thinking(piece) => {
                 let piece = self.thinking.push(piece);
-                if !piece.as_str().is_empty() {
-                    self.outbox.frame(&self.place.task, &Frame::Thinking(piece.as_str()));
-                }
+                self.show_thinking(piece.as_str());
             }
             Delta::ToolCallStarted { id, name } => {
                 self.flush();
-                self.outbox.frame(&self.place.task, &Frame::ToolCallStarted { tool_name: name, tool_call_id: id });
+                self.outbox.frame(self.place, &Frame::ToolCallStarted { tool_name: name, tool_call_id: id });
             }
             Delta::Restarted { error, delay, attempt } => {
                 self.flush();
                 let error = redacted(error.clone(), self.outbox.redactor());
                 self.failed(&error, Some(delay));
                 self.attempt = attempt;
-                self.outbox.frame(&self.place.task, &Frame::Retrying { error: &error, delay, attempt });
+                self.outbox.frame(self.place, &Frame::Retrying { error: &error, delay, attempt });
             }
         }
     }

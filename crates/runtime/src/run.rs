@@ -1,22 +1,26 @@
 //! One task under way: what the loop decides, carried out.
 //!
-//! A stop is raced with whatever is being waited for: an answer is given up, tools are told and waited for.
+//! The conversation is the run's own; the trace and the stream are shared with whoever else writes to
+//! them. A stop is raced with whatever is being waited for: an answer is given up, tools are told and waited for.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use policy::cancel_pair;
-use record::{Body, Decision, Error as RecordError, Inference, TaskEnd};
-use vocab::{CallParams, ContextId, EndStatus, EventId, Reply, TaskId, Wire};
+use record::{Body, ConversationWriter, Decision, Error as RecordError, Inference, TaskEnd};
+use vocab::{CallParams, EndStatus, EventId, Message, MessageId, Reply, Role, Wire};
 
 use crate::Frame;
+use crate::board::Said;
 use crate::dispatch::{Desk, run_group};
 use crate::engine::{Fixed, Tally, TaskReport};
-use crate::outbox::{Outbox, Place, millis};
+use crate::handle::Shared;
+use crate::outbox::{Place, millis};
 use crate::relay::{Relay, redacted};
 use crate::scrub::scrub;
 use crate::session::{Effect, End, Event, Group, TaskLoop};
 use crate::stop::StopSignal;
+use crate::telemetry::Span;
 
 /// Bytes of a request per token before the first reply has said better; low, so that the estimate errs high.
 const FIRST_GUESS: f64 = 3.0;
@@ -24,38 +28,51 @@ const FIRST_GUESS: f64 = 3.0;
 /// One task under way.
 pub(crate) struct Run<'s> {
     fixed: &'s Fixed,
-    outbox: &'s mut Outbox,
-    wire: Box<dyn Wire>,
+    shared: &'s Shared,
+    talk: Talk,
     place: Place,
     start: EventId,
-    context: ContextId,
     state: TaskLoop,
     tally: Tally,
     began: Instant,
     bytes_per_token: f64,
 }
 
-/// Where a task begins: its id, its conversation, the line of its start, and the provider's form of
-/// the conversation with the task's text in it.
-pub(crate) struct Beginning {
-    pub(crate) task: TaskId,
-    pub(crate) context: ContextId,
-    pub(crate) start: EventId,
-    pub(crate) wire: Box<dyn Wire>,
-    /// Tokens that the session has used before.
-    pub(crate) spent: u64,
+/// A conversation: its record, and its form for the provider.
+pub(crate) struct Talk {
+    record: ConversationWriter,
+    wire: Box<dyn Wire>,
+    /// Messages that entered since the last inference line.
+    fresh: Vec<MessageId>,
+}
+
+impl Talk {
+    /// A conversation whose earlier messages, if any, are in the wire already.
+    pub(crate) fn new(record: ConversationWriter, wire: Box<dyn Wire>) -> Self {
+        Self { record, wire, fresh: Vec::new() }
+    }
+
+    pub(crate) fn append(&mut self, message: &Message) -> Result<(), RecordError> {
+        self.record.append(message)?;
+        self.wire.push(message);
+        // An answer is named by its own inference line.
+        if message.role != Role::Assistant {
+            self.fresh.push(message.id.clone());
+        }
+        Ok(())
+    }
 }
 
 impl<'s> Run<'s> {
-    pub(crate) fn new(fixed: &'s Fixed, outbox: &'s mut Outbox, beginning: Beginning) -> Self {
-        let Beginning { task, context, start, wire, spent } = beginning;
+    /// A task that begins at `place`, under the line of its start; `spent` is what the session has used
+    /// before, in tokens.
+    pub(crate) fn new(fixed: &'s Fixed, shared: &'s Shared, talk: Talk, place: Place, spent: u64) -> Self {
         Self {
             fixed,
-            outbox,
-            wire,
-            place: Place { task, turn: 0, parent: start.clone() },
-            start,
-            context,
+            shared,
+            talk,
+            start: place.parent.clone(),
+            place,
             state: TaskLoop::new(fixed.limits, spent),
             tally: Tally::default(),
             began: Instant::now(),
@@ -66,14 +83,11 @@ impl<'s> Run<'s> {
 
 impl Run<'_> {
     pub(crate) async fn drive(&mut self, stop: &mut StopSignal) -> Result<End, RecordError> {
-        self.outbox.frame(&self.place.task, &Frame::Working);
+        self.shared.outbox.frame(&self.place, &Frame::Working);
         let mut queue = VecDeque::from(self.step(Event::Started));
         while let Some(effect) = queue.pop_front() {
             match effect {
-                Effect::Append(message) => {
-                    self.outbox.append(&message)?;
-                    self.wire.push(&message);
-                }
+                Effect::Append(message) => self.talk.append(&message)?,
                 Effect::Estimate => {
                     let event = stop.now().map_or_else(|| Event::Estimated(self.estimate()), Event::Stop);
                     queue.extend(self.step(event));
@@ -82,7 +96,7 @@ impl Run<'_> {
                 Effect::RunTools(groups) => queue.extend(self.run_tools(&groups, stop).await?),
                 Effect::WarnCut => {
                     let text = "the reply was cut at the output cap (`inference.max_tokens`)";
-                    self.outbox.frame(&self.place.task, &Frame::Warning { code: "W-RUN-001", text });
+                    self.shared.outbox.frame(&self.place, &Frame::Warning { code: "W-RUN-001", text });
                 }
                 // Comes while tools run, and is carried out there.
                 Effect::CancelTools => {}
@@ -105,35 +119,37 @@ impl Run<'_> {
         reason = "an estimate"
     )]
     fn estimate(&self) -> u64 {
-        (self.wire.len() as f64 / self.bytes_per_token).ceil() as u64
+        (self.talk.wire.len() as f64 / self.bytes_per_token).ceil() as u64
     }
 
     async fn infer(&mut self, turn: u32, stop: &mut StopSignal) -> Result<Vec<Effect>, RecordError> {
         self.place.turn = turn;
         self.place.parent = self.start.clone();
         let began = Instant::now();
-        let params = CallParams { max_tokens: self.fixed.limits.max_tokens };
-        let mut relay = Relay::new(self.outbox, &self.place);
+        let span = self.place.span.child();
+        let traceparent = self.fixed.measured.then_some(span);
+        let params = CallParams { max_tokens: self.fixed.limits.max_tokens, traceparent };
+        let mut relay = Relay::new(&self.shared.outbox, &self.place, span);
         let answer = tokio::select! {
             biased;
             cause = stop.stopped() => Err(cause),
-            answer = self.fixed.driver.call(&*self.wire, params, &mut relay) => Ok(answer),
+            answer = self.fixed.driver.call(&*self.talk.wire, params, &mut relay) => Ok(answer),
         };
         relay.finish(answer.as_ref().ok().and_then(|answer| answer.as_ref().err()))?;
         match answer {
             Err(cause) => Ok(self.step(Event::Stop(cause))),
             Ok(Err(error)) => {
-                let error = redacted(error, self.outbox.redactor());
+                let error = redacted(error, self.shared.outbox.redactor());
                 let sentence = format!("{error}; {}", error.hint());
                 Ok(self.step(Event::InferenceFailed(sentence)))
             }
-            Ok(Ok(reply)) => self.answered(reply, began.elapsed()),
+            Ok(Ok(reply)) => self.answered(reply, Span { context: span, parent: None, took: began.elapsed() }),
         }
     }
 
-    fn answered(&mut self, mut reply: Reply, took: Duration) -> Result<Vec<Effect>, RecordError> {
+    fn answered(&mut self, mut reply: Reply, span: Span) -> Result<Vec<Effect>, RecordError> {
         self.learn_ratio(reply.usage.input_tokens);
-        reply.content = scrub(reply.content, self.outbox.redactor());
+        reply.content = scrub(reply.content, self.shared.outbox.redactor());
         let (stop_reason, usage, attempts, provider_id) =
             (reply.stop, reply.usage, reply.attempts, reply.provider_id.clone());
         let effects = self.step(Event::Replied(reply));
@@ -148,7 +164,7 @@ impl Run<'_> {
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
         });
-        let mut message_ids = self.outbox.take_fresh();
+        let mut message_ids = std::mem::take(&mut self.talk.fresh);
         message_ids.extend(message.map(|message| message.id.clone()));
         let line = Inference {
             turn: self.place.turn,
@@ -166,20 +182,20 @@ impl Run<'_> {
             tool_calls: calls,
             provider_id: provider_id.as_deref(),
             attempts,
-            duration_ms: millis(took),
+            duration_ms: millis(span.took),
             system_sha: self.fixed.system_sha,
             tools_sha: self.fixed.tools_sha,
             message_ids: &message_ids,
         };
-        self.place.parent = self.outbox.event(Some(&self.start), line)?;
-        self.outbox.frame(&self.place.task, &Frame::TurnEnded { tool_calls: calls });
+        self.place.parent = self.shared.outbox.measured(Some(&self.start), line, Some(span))?;
+        self.shared.outbox.frame(&self.place, &Frame::TurnEnded { tool_calls: calls });
         Ok(effects)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn learn_ratio(&mut self, input_tokens: u64) {
         if input_tokens > 0 {
-            let seen = self.wire.len() as f64 / input_tokens as f64;
+            let seen = self.talk.wire.len() as f64 / input_tokens as f64;
             // A provider that counts nothing useful must not make every request look free.
             self.bytes_per_token = seen.clamp(1.0, 8.0);
         }
@@ -189,8 +205,8 @@ impl Run<'_> {
         let (canceler, cancel) = cancel_pair();
         let mut results = Vec::new();
         for Group(calls) in groups {
-            let mut desk = Desk { registry: &self.fixed.registry, policy: &self.fixed.policy, outbox: self.outbox };
-            let group = run_group(&mut desk, &self.place, calls, &cancel);
+            let desk = Desk { registry: &self.fixed.registry, policy: &self.fixed.policy, shared: self.shared };
+            let group = run_group(desk, &self.place, calls, &cancel);
             tokio::pin!(group);
             let done = loop {
                 tokio::select! {
@@ -224,11 +240,14 @@ impl Run<'_> {
             output_tokens: self.tally.output_tokens,
             duration_ms: millis(self.began.elapsed()),
         };
-        self.outbox.event(Some(&self.start), line)?;
+        self.shared.outbox.event(Some(&self.start), line)?;
+        let Place { task, context, .. } = self.place.clone();
         let frame = Frame::Ended { status: end.status, reply: &end.reply, reason: end.reason.as_deref() };
-        self.outbox.frame(&self.place.task, &frame);
+        self.shared.outbox.frame(&self.place, &frame);
+        let response = Some(end.reply.as_str()).filter(|reply| !reply.is_empty() || end.status == EndStatus::Ok);
+        self.shared.state(&task, end.status.into(), Said { message: end.reason.as_deref(), response });
         let spent = self.state.spent();
-        Ok((TaskReport { task: self.place.task, context: self.context, end, tally: self.tally }, spent))
+        Ok((TaskReport { task, context, end, tally: self.tally }, spent))
     }
 }
 

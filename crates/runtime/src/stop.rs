@@ -6,22 +6,22 @@ use crate::session::StopCause;
 
 /// The end that says stop.
 #[derive(Debug, Clone)]
-pub struct Stopper(watch::Sender<Option<StopCause>>);
+pub(crate) struct Stopper(watch::Sender<Option<StopCause>>);
 
 /// The end that a task listens on.
 #[derive(Debug, Clone)]
-pub struct StopSignal(watch::Receiver<Option<StopCause>>);
+pub(crate) struct StopSignal(watch::Receiver<Option<StopCause>>);
 
 /// A connected pair.
 #[must_use]
-pub fn stop_pair() -> (Stopper, StopSignal) {
+pub(crate) fn stop_pair() -> (Stopper, StopSignal) {
     let (sender, receiver) = watch::channel(None);
     (Stopper(sender), StopSignal(receiver))
 }
 
 impl Stopper {
     /// Says stop, and gives whether this was the first to say it: the first cause stands.
-    pub fn stop(&self, cause: StopCause) -> bool {
+    pub(crate) fn stop(&self, cause: StopCause) -> bool {
         self.0.send_if_modified(|said| {
             let first = said.is_none();
             said.get_or_insert(cause);
@@ -33,12 +33,12 @@ impl Stopper {
 impl StopSignal {
     /// The cause, if stop was said already.
     #[must_use]
-    pub fn now(&self) -> Option<StopCause> {
+    pub(crate) fn now(&self) -> Option<StopCause> {
         *self.0.borrow()
     }
 
     /// Waits until stop is said; for ever, when nobody is left who could.
-    pub async fn stopped(&mut self) -> StopCause {
+    pub(crate) async fn stopped(&mut self) -> StopCause {
         match self.0.wait_for(Option::is_some).await.map(|said| *said) {
             Ok(Some(cause)) => cause,
             Ok(None) | Err(_) => std::future::pending().await,

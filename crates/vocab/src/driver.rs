@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, Part, ToolSpec};
+use crate::{Message, Part, ToolSpec, TraceContext};
 
 /// A boxed future, so that the traits here can be made into objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -57,6 +57,8 @@ pub trait Wire: Send + Sync {
 pub struct CallParams {
     /// Output cap of this call, in tokens.
     pub max_tokens: u32,
+    /// The span that the call is, to be passed on with the request; nothing when nobody measures.
+    pub traceparent: Option<TraceContext>,
 }
 
 /// A piece of an answer, as it comes.

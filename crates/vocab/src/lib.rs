@@ -18,6 +18,7 @@ mod id;
 mod message;
 mod task;
 mod tool;
+mod trace_context;
 
 pub use clock::{Clock, SystemClock};
 pub use driver::{
@@ -25,5 +26,6 @@ pub use driver::{
 };
 pub use id::{ContextId, EventId, InvalidId, MessageId, SessionId, TaskId};
 pub use message::{Message, Part, Role, Thinking};
-pub use task::{EndStatus, Lane, Origin, TaskSource, Trust};
+pub use task::{EndStatus, Lane, Origin, TaskSource, TaskState, Trust};
 pub use tool::{Arguments, StateEffect, ToolCall, ToolSpec};
+pub use trace_context::TraceContext;

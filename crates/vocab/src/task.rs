@@ -98,6 +98,67 @@ pub enum Lane {
 pub enum TaskSource {
     /// `mur run --task`.
     Cli,
+    /// A request at the session's address.
+    A2a,
+}
+
+/// Where a task stands, in the words of the A2A protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskState {
+    /// It waits for its turn.
+    Submitted,
+    /// The agent works on it.
+    Working,
+    /// A tool waits for an answer of whoever sent the task.
+    InputRequired,
+    /// The agent gave its final reply.
+    Completed,
+    /// It could not go on.
+    Failed,
+    /// Somebody canceled it.
+    Canceled,
+    /// It was never started.
+    Rejected,
+}
+
+impl TaskState {
+    /// The state as it stands on the stream.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::Working => "working",
+            Self::InputRequired => "input-required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// Whether nothing more comes of the task.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Submitted | Self::Working | Self::InputRequired => false,
+            Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => true,
+        }
+    }
+}
+
+impl From<EndStatus> for TaskState {
+    fn from(status: EndStatus) -> Self {
+        match status {
+            EndStatus::Ok => Self::Completed,
+            EndStatus::Canceled => Self::Canceled,
+            EndStatus::Rejected => Self::Rejected,
+            EndStatus::Failed
+            | EndStatus::SpendCeilingReached
+            | EndStatus::MaxTurnsReached
+            | EndStatus::Interrupted => Self::Failed,
+        }
+    }
 }
 
 /// How a task ended.

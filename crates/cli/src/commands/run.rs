@@ -1,15 +1,16 @@
 //! `mur run`: launch a capsule, run its task, say how it ended.
 //!
 //! Everything that can be wrong is found before anything is made or started. Stdout carries the reply
-//! and nothing else; with `--json` it carries one line at the start and one at the end.
+//! and nothing else; with `--json` it carries one line at the start and one at the end, or one with the error
+//! when it did not come to a start.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use anstyle::Style;
-use runtime::{NewTask, Session, StopCause, Stopper, TaskReport, stop_pair};
+use runtime::{Caller, NewTask, RequestError, Session, SessionHandle, TaskReport};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use vocab::{EndStatus, Origin, TaskSource};
+use vocab::{EndStatus, TaskSource};
 
 use crate::args::RunArgs;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
@@ -19,8 +20,9 @@ use crate::progress::Progress;
 use crate::terminal::{count, printable};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    let task = launch::task(args.task.as_deref())?;
-    let launch = Launch::prepare(args)?;
+    let refused = |failure| refused(args, failure);
+    let task = launch::task(args.task.as_deref()).map_err(refused)?;
+    let launch = Launch::prepare(args).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let status = runtime.block_on(session(args, launch, task));
     // A blocking read that hangs on a dead mount must not keep the process.
@@ -30,28 +32,34 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
 
 async fn session(args: &RunArgs, launch: Launch, task: String) -> Result<u8, Failure> {
     let about = About::of(&launch);
-    let (stopper, mut stop) = stop_pair();
-    listen(stopper)?;
     let live = !args.json && std::io::stdout().is_terminal();
     let notes = (!args.quiet).then(|| Box::new(anstream::stderr()) as Box<dyn std::io::Write + Send>);
     let stream = live.then(|| Box::new(std::io::stdout()) as Box<dyn std::io::Write + Send>);
     let (setup, mut belongings) = launch.into_setup(Box::new(Progress::new(notes, stream)));
-    let mut session = Session::start(setup).map_err(|error| launch::record_failure(&error))?;
+    let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;
     belongings.settle();
+    let handle = session.handle();
+    listen(handle.clone())?;
     if let Err(error) = about.announce(args) {
         // The end may fail as well; the first failure is what the operator needs.
         let _ = session.finish(Some(&error.to_string()));
         return Err(error.into());
     }
-    let task = NewTask { text: task, origin: Origin::User, sender: None, source: TaskSource::Cli };
-    let report = session.run(task, &mut stop).await;
+    let task = NewTask { text: task, source: TaskSource::Cli, claim: None, context: None, traceparent: None };
+    let mut last = None;
+    let served = match handle.submit(Caller::Operator, task) {
+        Ok(_) => session.serve(&mut |report| last = Some(report.clone())).await.map(|()| last),
+        Err(RequestError::Record(error)) => Err(error),
+        Err(error) => return Err(Failure::unusable(error.to_string()).code("E-RUN-001")),
+    };
     drop(belongings);
-    match report {
-        Ok(report) => {
+    match served {
+        Ok(Some(report)) => {
             let ended = session.finish(None);
             let status = about.conclude(args, live, &report)?;
             ended.map(|()| status).map_err(|error| launch::record_failure(&error).on_the_way())
         }
+        Ok(None) => session.finish(None).map(|()| 0).map_err(|error| launch::record_failure(&error).on_the_way()),
         Err(error) => {
             let _ = session.finish(Some(&error.to_string()));
             about.broke_off(args, &error.to_string())?;
@@ -60,14 +68,27 @@ async fn session(args: &RunArgs, launch: Launch, task: String) -> Result<u8, Fai
     }
 }
 
+/// A launch that could not be: a program gets the reason as one line of JSON, and people get it as ever.
+fn refused(args: &RunArgs, failure: Failure) -> Failure {
+    if args.json {
+        let mut line = json!({"event": "error"});
+        if let (Some(line), serde_json::Value::Object(about)) = (line.as_object_mut(), failure.json()) {
+            line.extend(about);
+        }
+        // If nobody takes it, the reason is still told on stderr.
+        let _ = json_line(&line);
+    }
+    failure
+}
+
 /// The first signal ends the session cleanly; the second ends the process at once.
-fn listen(stopper: Stopper) -> Result<(), Failure> {
+fn listen(session: SessionHandle) -> Result<(), Failure> {
     let (mut int, mut term, mut hup) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     tokio::spawn(async move {
         loop {
             tokio::select! { _ = int.recv() => {}, _ = term.recv() => {}, _ = hup.recv() => {} }
-            if !stopper.stop(StopCause::Interrupted) {
+            if !session.stop() {
                 // Helpers see the runtime gone and end what they hold.
                 std::process::exit(i32::from(INTERRUPTED));
             }

@@ -84,7 +84,18 @@ impl Session {
         let received = TaskReceived { task_id, context_id: &context, source, origin, trust, lane, bytes };
         self.writer.append(None, received).expect("a line");
         let (context_id, message_id, text, fence_lookalikes) = (&context, &message, Body::Text(text), None);
-        let start = TaskStart { task_id, context_id, source, origin, trust, lane, message_id, text, fence_lookalikes };
+        let start = TaskStart {
+            task_id,
+            context_id,
+            source,
+            origin,
+            trust,
+            lane,
+            message_id,
+            text,
+            traceparent: None,
+            fence_lookalikes,
+        };
         self.root = Some(self.writer.append(None, start).expect("a line"));
     }
 

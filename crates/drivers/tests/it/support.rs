@@ -9,7 +9,7 @@ use testkit::{ModelServer, Turn};
 use vocab::{CallParams, Delta, Driver, DriverError, Message, Part, Reply, ToolSpec, Wire};
 
 pub(crate) const WIRES: [&str; 2] = ["anthropic", "openai"];
-pub(crate) const PARAMS: CallParams = CallParams { max_tokens: 1024 };
+pub(crate) const PARAMS: CallParams = CallParams { max_tokens: 1024, traceparent: None };
 
 /// No wait that a test would notice; one retry unless the test says more.
 pub(crate) fn config(url: &str) -> Config {

@@ -110,6 +110,7 @@ events! {
         lane: Lane = "the queue lane it waited in";
         message_id: &'a MessageId = "its message in the conversation record";
         text: Body<'a> = "its text, as the model sees it";
+        traceparent: Option<&'a str> = "the W3C trace context that came with it";
         fence_lookalikes: Option<u64> = "how many look-alikes of a fence marker its text holds";
     }
     Inference(Inference) = "inference", "A model answered. Its line is the parent of what its turn does." {
@@ -200,6 +201,22 @@ events! {
         exit_code: Option<i32> = "its exit status; absent when a signal ended it";
         bytes: u64 = "bytes on its stdout and stderr before any cut";
         duration_ms: u64 = "how long it ran";
+    }
+    InputRequired(InputRequired) = "input_required", "A tool asked whoever sent the task; the task waits." {
+        turn: u32 = "the turn within the task, from 0";
+        task_id: &'a TaskId = "the task";
+        tool_call_id: CallId<'a> = "the provider's id of the call";
+        tool: &'a str = "the tool's name as the model called it";
+        prompt: Body<'a> = "what it asks";
+    }
+    InputReceived(InputReceived) = "input_received", "A tool's question was answered, or nobody answered in time." {
+        turn: u32 = "the turn within the task, from 0";
+        task_id: &'a TaskId = "the task";
+        tool_call_id: CallId<'a> = "the provider's id of the call";
+        answered: bool = "whether there is an answer";
+        trust: Option<Trust> = "the class of whoever answered";
+        answer: Option<Body<'a>> = "the answer as it went to the tool, redacted here";
+        waited_ms: u64 = "how long the task waited";
     }
     TaskEnd(TaskEnd) = "task_end", "A task ended." {
         task_id: &'a TaskId = "the task";

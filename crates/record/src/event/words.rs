@@ -129,6 +129,7 @@ impl Field for TaskSource {
         line.key(name);
         line.verbatim(match self {
             Self::Cli => "cli",
+            Self::A2a => "a2a",
         });
     }
 }

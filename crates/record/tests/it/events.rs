@@ -55,6 +55,7 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             origin,
             trust,
             lane,
+            traceparent: None,
             fence_lookalikes: some(full, 2),
             ..support::task_start(task_id, context_id, message_id)
         }

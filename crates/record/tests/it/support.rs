@@ -114,6 +114,7 @@ pub(crate) fn task_start<'a>(
         lane: Lane::User,
         message_id,
         text: Body::Text("read \"a.txt\"\n"),
+        traceparent: None,
         fence_lookalikes: None,
     }
 }

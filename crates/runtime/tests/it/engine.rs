@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use fence::{ModelText, Unfenced};
-use runtime::{StopCause, TaskReport, stop_pair};
+use runtime::{Caller, TaskReport};
 use secrets::Secret;
 use serde_json::Value;
 use tokio::sync::{Barrier, Notify};
-use vocab::{DriverErrorKind, EndStatus, Message, Origin, Part, StateEffect};
+use vocab::{DriverErrorKind, EndStatus, Message, Part, StateEffect};
 
-use crate::fakes::{Deed, FakeTool, Say, Stage, task, texts};
+use crate::fakes::{Deed, FakeTool, Say, Stage, serve, task, texts};
 
 fn types(trace: &[Value]) -> Vec<&str> {
     trace.iter().map(|line| line["event_type"].as_str().unwrap()).collect()
@@ -19,9 +19,9 @@ fn of<'t>(trace: &'t [Value], kind: &str) -> Vec<&'t Value> {
     trace.iter().filter(|line| line["event_type"] == kind).collect()
 }
 
-async fn run(stage: &Stage, mut session: runtime::Session, origin: Origin) -> (TaskReport, Vec<Value>) {
-    let (_stopper, mut stop) = stop_pair();
-    let report = session.run(task("do it", origin), &mut stop).await.unwrap();
+async fn run(stage: &Stage, mut session: runtime::Session, caller: Caller) -> (TaskReport, Vec<Value>) {
+    session.handle().submit(caller, task("do it")).unwrap();
+    let report = serve(&mut session).await.remove(0);
     session.finish(None).unwrap();
     let path = stage.home.trace_path(&stage.session);
     let key = record::TraceKey::load(&stage.home).unwrap().unwrap().public();
@@ -50,7 +50,7 @@ async fn every_surface_has_the_same_bytes() {
     let tools = vec![FakeTool::make("echo", StateEffect::Read, Deed::Say(found))];
     let (stage, session) = Stage::open(vec![Say::Calls(&[("echo", "{}")]), Say::Text("all done")], tools);
     stage.redactor.learn(&Secret::new("s3cret-value".into()));
-    let (report, trace) = run(&stage, session, Origin::User).await;
+    let (report, trace) = run(&stage, session, Caller::Operator).await;
     assert_eq!((report.end.status, report.end.reply.as_str()), (EndStatus::Ok, "all done"));
     let expected = "<untrusted-content source=tool:echo>\n\
                     {\"a\":\"<!MURMUR-NEUTRALISED!/untrusted-content> \\u0007 key [redacted]\"}\n</untrusted-content>";
@@ -84,7 +84,7 @@ fn walk(dir: &std::path::Path) -> String {
 async fn the_trace_tells_the_session_in_order_under_its_parents() {
     let tools = vec![FakeTool::make("echo", StateEffect::Read, Deed::Echo)];
     let (stage, session) = Stage::open(vec![Say::Calls(&[("echo", "{}")]), Say::Text("ok")], tools);
-    let (report, trace) = run(&stage, session, Origin::User).await;
+    let (report, trace) = run(&stage, session, Caller::Operator).await;
     assert_eq!(
         types(&trace),
         [
@@ -123,8 +123,8 @@ async fn the_trace_tells_the_session_in_order_under_its_parents() {
 #[tokio::test]
 async fn an_untrusted_task_is_fenced_and_a_trusted_one_is_not() {
     for (origin, text, fence) in [
-        (Origin::User, "do it", Value::Null),
-        (Origin::Event, "<untrusted-content source=task:event>\ndo it\n</untrusted-content>", "task:event".into()),
+        (Caller::Operator, "do it", Value::Null),
+        (Caller::Anonymous, "<untrusted-content source=task:event>\ndo it\n</untrusted-content>", "task:event".into()),
     ] {
         let (stage, session) = Stage::open(vec![Say::Text("ok")], Vec::new());
         let (report, trace) = run(&stage, session, origin).await;
@@ -150,7 +150,7 @@ async fn a_call_that_cannot_run_gets_the_runtimes_words_and_its_siblings_run() {
         ("echo", "{}"),
     ];
     let (stage, session) = Stage::open(vec![Say::Calls(calls), Say::Text("ok")], tools);
-    let (_, trace) = run(&stage, session, Origin::User).await;
+    let (_, trace) = run(&stage, session, Caller::Operator).await;
     let sent = results(&stage);
     let read: Vec<(bool, &str)> = sent.iter().map(|message| (message.is_error, texts(&message.content)[0])).collect();
     assert_eq!(
@@ -210,7 +210,7 @@ async fn a_tool_that_panics_costs_its_own_call_alone() {
         FakeTool::make("echo", StateEffect::Read, Deed::Echo),
     ];
     let (stage, session) = Stage::open(vec![Say::Calls(&[("fall", "{}"), ("echo", "{}")]), Say::Text("ok")], tools);
-    let (report, _) = run(&stage, session, Origin::User).await;
+    let (report, _) = run(&stage, session, Caller::Operator).await;
     let errors: Vec<bool> = results(&stage).iter().map(|message| message.is_error).collect();
     assert_eq!((errors, report.end.status), (vec![true, false], EndStatus::Ok));
 }
@@ -221,7 +221,7 @@ async fn calls_that_only_read_run_at_the_same_time() {
     let barrier = Arc::new(Barrier::new(2));
     let tools = vec![FakeTool::make("meet", StateEffect::Read, Deed::Meet(barrier))];
     let (stage, session) = Stage::open(vec![Say::Calls(&[("meet", "{}"), ("meet", "{}")]), Say::Text("ok")], tools);
-    let (report, _) = run(&stage, session, Origin::User).await;
+    let (report, _) = run(&stage, session, Caller::Operator).await;
     assert_eq!((results(&stage).len(), report.end.status), (2, EndStatus::Ok));
 }
 
@@ -229,7 +229,7 @@ async fn calls_that_only_read_run_at_the_same_time() {
 async fn a_skill_speaks_unfenced_and_writes_a_skill_call() {
     let tools = vec![FakeTool::make("house-style", StateEffect::Read, Deed::Skill)];
     let (stage, session) = Stage::open(vec![Say::Calls(&[("house-style", "{}")]), Say::Text("ok")], tools);
-    let (_, trace) = run(&stage, session, Origin::User).await;
+    let (_, trace) = run(&stage, session, Caller::Operator).await;
     assert_eq!(texts(&results(&stage)[0].content), ["# How we write\nBriefly."]);
     assert_eq!((of(&trace, "skill_call").len(), of(&trace, "tool_call").len()), (1, 0));
 }
@@ -242,13 +242,15 @@ async fn a_stop_while_tools_run_leaves_a_paired_history() {
         FakeTool::make("echo", StateEffect::Mutate, Deed::Echo),
     ];
     let (stage, mut session) = Stage::open(vec![Say::Calls(&[("wait", "{}"), ("echo", "{}")])], tools);
-    let (stopper, mut stop) = stop_pair();
+    let handle = session.handle();
+    handle.submit(Caller::Operator, task("do it")).unwrap();
     let stops = async {
         started.notified().await;
-        stopper.stop(StopCause::Interrupted);
+        assert!(handle.stop());
+        assert!(!handle.stop(), "only the first stop counts");
     };
-    let (report, ()) = tokio::join!(session.run(task("do it", Origin::User), &mut stop), stops);
-    let report = report.unwrap();
+    let (mut reports, ()) = tokio::join!(serve(&mut session), stops);
+    let report = reports.remove(0);
     session.finish(None).unwrap();
     assert_eq!(report.end.status, EndStatus::Interrupted);
     let conversation = stage.conversation(&report.context);
@@ -268,13 +270,14 @@ async fn a_stop_while_tools_run_leaves_a_paired_history() {
 async fn a_stop_while_the_model_answers_ends_the_task_at_once() {
     let asked = Arc::new(Notify::new());
     let (stage, mut session) = Stage::open(vec![Say::Hang(Arc::clone(&asked))], Vec::new());
-    let (stopper, mut stop) = stop_pair();
+    let handle = session.handle();
+    let id = handle.submit(Caller::Operator, task("do it")).unwrap().id;
     let stops = async {
         asked.notified().await;
-        stopper.stop(StopCause::Canceled);
+        handle.cancel(Caller::Operator, &id).unwrap();
     };
-    let (report, ()) = tokio::join!(session.run(task("do it", Origin::User), &mut stop), stops);
-    assert_eq!(report.unwrap().end.status, EndStatus::Canceled);
+    let (reports, ()) = tokio::join!(serve(&mut session), stops);
+    assert_eq!(reports[0].end.status, EndStatus::Canceled);
     session.finish(None).unwrap();
     assert_eq!(types(&stage.trace()), ["session_start", "task_received", "task_start", "task_end", "session_end"]);
 }
@@ -282,7 +285,7 @@ async fn a_stop_while_the_model_answers_ends_the_task_at_once() {
 #[tokio::test]
 async fn a_failed_inference_is_one_sentence_on_record() {
     let (stage, session) = Stage::open(vec![Say::Fail(DriverErrorKind::Auth)], Vec::new());
-    let (report, trace) = run(&stage, session, Origin::User).await;
+    let (report, trace) = run(&stage, session, Caller::Operator).await;
     assert_eq!(report.end.status, EndStatus::Failed);
     assert_eq!(
         report.end.reason.as_deref(),
@@ -296,7 +299,7 @@ async fn a_failed_inference_is_one_sentence_on_record() {
 async fn a_secret_split_over_deltas_never_reaches_the_watcher() {
     let (stage, session) = Stage::open(vec![Say::Text("the key is s3cret value ok")], Vec::new());
     stage.redactor.learn(&Secret::new("s3cret value".into()));
-    let (report, _) = run(&stage, session, Origin::User).await;
+    let (report, _) = run(&stage, session, Caller::Operator).await;
     let seen: String = stage.seen.lines().iter().filter_map(|line| line.strip_prefix("text ")).collect();
     assert_eq!(seen, "the key is [redacted] ok");
     assert_eq!(report.end.reply, "the key is [redacted] ok");
@@ -306,7 +309,7 @@ async fn a_secret_split_over_deltas_never_reaches_the_watcher() {
 async fn the_model_gets_its_own_text_back_unfenced() {
     let tools = vec![FakeTool::make("echo", StateEffect::Read, Deed::Echo)];
     let (stage, session) = Stage::open(vec![Say::Calls(&[("echo", "{}")]), Say::Text("ok")], tools);
-    run(&stage, session, Origin::User).await;
+    run(&stage, session, Caller::Operator).await;
     let sent = stage.sent.lock().unwrap();
     assert_eq!(sent[0][0].content, [Part::Text(ModelText::unfenced(Unfenced::Operator, "do it"))]);
 }
@@ -322,7 +325,7 @@ async fn a_secret_in_an_answer_reaches_no_record_no_request_and_no_tool() {
     ];
     let (stage, session) = Stage::open(vec![Say::Calls(calls), Say::Text("ok")], tools);
     stage.redactor.learn(&Secret::new("s3cret-value".into()));
-    let (_, trace) = run(&stage, session, Origin::User).await;
+    let (_, trace) = run(&stage, session, Caller::Operator).await;
     let sent = results(&stage);
     let read: Vec<(bool, &str)> = sent.iter().map(|message| (message.is_error, texts(&message.content)[0])).collect();
     assert_eq!(

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use fence::{ModelText, RuntimeWords, Unfenced};
 use policy::{
-    Action, ActionKind, BadInput, Cancel, Effect, Execution, Operation, Outcome, Permit, Policy, Proposal, RawResult,
-    Rules, Tool,
+    Action, ActionKind, BadInput, Cancel, Effect, Execution, Operation, Outcome, Permit, Policy, Proposal, Question,
+    RawResult, Resume, Rules, Tool,
 };
 use record::{Capture, Home};
-use runtime::{Artifact, Frame, Limits, NewTask, Observer, Registry, Session, Setup};
+use runtime::{Artifact, Frame, Lifecycle, Limits, NewTask, Observer, Registry, Session, Setup, TaskReport};
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -128,6 +128,8 @@ pub(crate) enum Deed {
     /// Tries what was not reviewed.
     Overreach,
     Skill,
+    /// Asks this and says the answer.
+    Ask(&'static str),
     /// Two of these at a time meet; one alone waits for ever.
     Meet(Arc<tokio::sync::Barrier>),
 }
@@ -185,12 +187,22 @@ impl Execution for Doing {
                     Err(denial) => Outcome::Refused(denial),
                 },
                 Deed::Skill => Outcome::Ran(RawResult::skill("# How we write\nBriefly.")),
+                Deed::Ask(prompt) => Outcome::Asks(Question { prompt: prompt.into(), resume: Box::new(Repeat) }),
                 Deed::Meet(barrier) => {
                     barrier.wait().await;
                     Outcome::Ran(RawResult::ok("met"))
                 }
             }
         })
+    }
+}
+
+/// Says what it was told.
+struct Repeat;
+
+impl Resume for Repeat {
+    fn answer(self: Box<Self>, answer: String) -> BoxFuture<'static, Outcome> {
+        Box::pin(std::future::ready(Outcome::Ran(RawResult::ok(format!("they said {answer}")))))
     }
 }
 
@@ -215,6 +227,7 @@ impl Observer for Seen {
             Frame::Artifact(Artifact { tool_name, fence_source, shown, .. }) => {
                 format!("artifact {tool_name} {fence_source:?} {} {:?}", shown.is_error, texts(&shown.parts))
             }
+            Frame::InputRequired { prompt } => format!("asks {prompt}"),
             Frame::Retrying { attempt, .. } => format!("retrying {attempt}"),
             Frame::TurnEnded { tool_calls } => format!("turn ended {tool_calls}"),
             Frame::Warning { code, .. } => format!("warning {code}"),
@@ -248,6 +261,10 @@ pub(crate) const LIMITS: Limits = Limits { max_turns: 10, max_tokens: 100, max_s
 
 impl Stage {
     pub(crate) fn open(script: Vec<Say>, tools: Vec<Arc<dyn Tool>>) -> (Self, Session) {
+        Self::open_as(script, tools, Lifecycle::default())
+    }
+
+    pub(crate) fn open_as(script: Vec<Say>, tools: Vec<Arc<dyn Tool>>, lifecycle: Lifecycle) -> (Self, Session) {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(&dir.path().join("home")).unwrap();
         home.ensure().unwrap();
@@ -278,6 +295,11 @@ impl Stage {
             limits: LIMITS,
             clock: Arc::new(SystemClock),
             observer: Box::new(stage.seen.clone()),
+            telemetry: None,
+            description: None,
+            lifecycle,
+            resumed_from: None,
+            contexts: Vec::new(),
         };
         let session = Session::start(setup).unwrap();
         (stage, session)
@@ -298,6 +320,14 @@ fn lines(path: &std::path::Path) -> Vec<Value> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-pub(crate) fn task(text: &str, origin: Origin) -> NewTask {
-    NewTask { text: text.into(), origin, sender: None, source: TaskSource::Cli }
+/// A task as the command line hands it in.
+pub(crate) fn task(text: &str) -> NewTask {
+    NewTask { text: text.into(), source: TaskSource::Cli, claim: None, context: None, traceparent: None }
+}
+
+/// Runs a session until it ends by itself.
+pub(crate) async fn serve(session: &mut Session) -> Vec<TaskReport> {
+    let mut reports = Vec::new();
+    session.serve(&mut |report| reports.push(report.clone())).await.unwrap();
+    reports
 }

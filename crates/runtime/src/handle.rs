@@ -1,0 +1,373 @@
+//! A session from outside: hand tasks in, ask for them, cancel them, answer a tool, watch, stop.
+//!
+//! Who asks decides what is seen and how far a task is trusted; that is decided here and not in the
+//! door. A task is on record before whoever sent it learns its id.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use record::{Error as RecordError, Home, TaskEnd, TaskReceived};
+use tokio::sync::{Notify, oneshot};
+use vocab::{Clock, ContextId, EndStatus, EventId, SessionId, TaskId, TaskSource, TaskState, TraceContext};
+
+use crate::board::{Answer, Board, Canceled, RunsAs, Said, TaskView, Work};
+use crate::lifecycle::{Acceptance, AfterTask, Lifecycle};
+use crate::outbox::Outbox;
+use crate::stream::{Stream, StreamEvent};
+use crate::{Caller, Claim};
+
+/// A task, as somebody hands it in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTask {
+    /// Its text.
+    pub text: String,
+    /// The way by which it came.
+    pub source: TaskSource,
+    /// What the sender says of it.
+    pub claim: Option<Claim>,
+    /// The conversation that it belongs to; its own when absent.
+    pub context: Option<ContextId>,
+    /// The trace that it is part of.
+    pub traceparent: Option<TraceContext>,
+}
+
+/// Why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// No such task, as far as this caller may know.
+    #[error("there is no task `{0}` in this session")]
+    UnknownTask(TaskId),
+    /// A conversation that this caller may not go on with.
+    #[error("the context `{0}` is not one of this session")]
+    UnknownContext(ContextId),
+    /// The task has ended.
+    #[error("the task `{task}` has ended already: it is {}", state.as_str())]
+    Ended {
+        /// The task.
+        task: TaskId,
+        /// How it stands.
+        state: TaskState,
+    },
+    /// The task waits for no answer.
+    #[error("the task `{0}` waits for no answer")]
+    NotWaiting(TaskId),
+    /// This caller may look and do nothing else.
+    #[error("this token is for reading alone")]
+    ReadOnly,
+    /// What was asked cannot be put on record, so it was not done.
+    #[error("it cannot be put on record: {0}")]
+    Record(#[from] RecordError),
+}
+
+/// What a session is, for those who meet it at its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Its id.
+    pub session: SessionId,
+    /// The capsule's name.
+    pub name: String,
+    /// The capsule's version.
+    pub version: String,
+    /// What the capsule is for, in its author's words.
+    pub description: Option<String>,
+    /// Its ways.
+    pub lifecycle: Lifecycle,
+}
+
+/// What the session and its handles share.
+pub(crate) struct Shared {
+    pub(crate) info: SessionInfo,
+    pub(crate) outbox: Outbox,
+    pub(crate) home: Home,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The line under which tasks are filed.
+    pub(crate) start: EventId,
+    pub(crate) board: Mutex<Board>,
+    /// Wakes the session when there is something to do.
+    pub(crate) wake: Notify,
+}
+
+/// A session from outside.
+#[derive(Clone)]
+pub struct SessionHandle(pub(crate) Arc<Shared>);
+
+impl SessionHandle {
+    /// What the session is.
+    #[must_use]
+    pub fn info(&self) -> &SessionInfo {
+        &self.0.info
+    }
+
+    /// What is seen of it.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        self.0.outbox.stream()
+    }
+
+    /// `idle`, `working` or `ending`.
+    #[must_use]
+    pub fn status(&self) -> &'static str {
+        let board = self.0.board();
+        match (board.is_closed(), board.active()) {
+            (true, _) => "ending",
+            (false, Some(_)) => "working",
+            (false, None) => "idle",
+        }
+    }
+
+    /// Hands a task in. One that does not fit comes back `rejected`, with the reason as its message.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownContext`], [`RequestError::ReadOnly`], [`RequestError::Record`].
+    pub fn submit(&self, caller: Caller, new: NewTask) -> Result<TaskView, RequestError> {
+        if caller == Caller::Diagnostics {
+            return Err(RequestError::ReadOnly);
+        }
+        self.0.submit(caller, new)
+    }
+
+    /// How a task stands.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownTask`].
+    pub fn task(&self, caller: Caller, task: &TaskId) -> Result<TaskView, RequestError> {
+        let board = self.0.board();
+        let view = board.view(task).filter(|view| caller.sees(view.owner));
+        view.cloned().ok_or_else(|| RequestError::UnknownTask(task.clone()))
+    }
+
+    /// The tasks that this caller may know of and `wanted` picks, newest first.
+    #[must_use]
+    pub fn tasks(&self, caller: Caller, wanted: impl Fn(&TaskView) -> bool) -> Vec<TaskView> {
+        let board = self.0.board();
+        board.views().filter(|view| caller.sees(view.owner) && wanted(view)).cloned().collect()
+    }
+
+    /// Cancels a task. One that runs ends a little later: its stream tells.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownTask`], [`RequestError::Ended`], [`RequestError::ReadOnly`],
+    /// [`RequestError::Record`].
+    pub fn cancel(&self, caller: Caller, task: &TaskId) -> Result<TaskView, RequestError> {
+        self.task(caller, task)?;
+        if caller == Caller::Diagnostics {
+            return Err(RequestError::ReadOnly);
+        }
+        let mut board = self.0.board();
+        match board.cancel(task) {
+            None => return Err(RequestError::UnknownTask(task.clone())),
+            Some(Canceled::Ended(state)) => return Err(RequestError::Ended { task: task.clone(), state }),
+            Some(Canceled::Running) => {}
+            Some(Canceled::Waiting) => {
+                self.0.never_ran(&mut board, task, EndStatus::Canceled, "the task was canceled before it began")?;
+            }
+        }
+        drop(board);
+        self.task(caller, task)
+    }
+
+    /// Answers a tool that asked.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownTask`], [`RequestError::Ended`], [`RequestError::NotWaiting`],
+    /// [`RequestError::ReadOnly`].
+    pub fn answer(
+        &self,
+        caller: Caller,
+        claim: Option<Claim>,
+        task: &TaskId,
+        text: String,
+    ) -> Result<TaskView, RequestError> {
+        let view = self.task(caller, task)?;
+        if caller == Caller::Diagnostics {
+            return Err(RequestError::ReadOnly);
+        }
+        if view.state.is_final() {
+            return Err(RequestError::Ended { task: task.clone(), state: view.state });
+        }
+        let (_, trust) = caller.derive(claim);
+        let mut board = self.0.board();
+        let question = board.question(task).ok_or_else(|| RequestError::NotWaiting(task.clone()))?;
+        // Before the tool has the answer: what it does next may end the task.
+        self.0.state_of(&mut board, task, TaskState::Working, Said::default());
+        // The tool may have stopped waiting in this instant.
+        question.send(Answer { text, trust }).map_err(|_| RequestError::NotWaiting(task.clone()))?;
+        drop(board);
+        self.task(caller, task)
+    }
+
+    /// Tells the session to end: what runs is stopped, what waits is rejected. Gives whether it was the
+    /// first to say so.
+    pub fn stop(&self) -> bool {
+        let first = !self.0.board().is_closed();
+        self.0.close("the session ended before the task began");
+        self.0.wake.notify_one();
+        first
+    }
+}
+
+impl Shared {
+    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn submit(&self, caller: Caller, new: NewTask) -> Result<TaskView, RequestError> {
+        let (origin, trust) = caller.derive(new.claim);
+        let mut board = self.board();
+        let (context, known) = self.context(&board, caller, new.context)?;
+        // An operator who names a conversation at the start means to go on with it.
+        let continues = known && (self.info.lifecycle.threaded || new.source == TaskSource::Cli);
+        let refusal = board.admits(&self.info.lifecycle, new.source).err();
+        let now = self.clock.now_ms();
+        let bytes = u64::try_from(new.text.len()).unwrap_or(u64::MAX);
+        let view = TaskView {
+            id: TaskId::new(),
+            context,
+            state: TaskState::Submitted,
+            message: None,
+            response: None,
+            text: self.outbox.redactor().redact_owned(new.text).into_string().into(),
+            origin,
+            trust,
+            owner: caller,
+            created_ms: now,
+            updated_ms: now,
+        };
+        let received = TaskReceived {
+            task_id: &view.id,
+            context_id: &view.context,
+            source: new.source,
+            origin,
+            trust,
+            lane: origin.lane(),
+            bytes,
+        };
+        // The board stays locked meanwhile: what is told to be there is on record.
+        self.outbox.event(Some(&self.start), received)?;
+        let id = view.id.clone();
+        let runs = RunsAs { source: new.source, traceparent: new.traceparent, continues };
+        board.enter(view.clone(), refusal.is_none().then_some(runs));
+        self.outbox.stream().publish(Some((id.clone(), view.context.clone())), submitted());
+        if let Some(reason) = refusal {
+            self.never_ran(&mut board, &id, EndStatus::Rejected, &reason)?;
+        }
+        let view = board.view(&id).cloned().unwrap_or(view);
+        drop(board);
+        self.wake.notify_one();
+        Ok(view)
+    }
+
+    /// The conversation of a new task, and whether it was named. One that lies in the home
+    /// and was not named in this session may hold somebody else's words: only the operator takes it up.
+    fn context(
+        &self,
+        board: &Board,
+        caller: Caller,
+        wanted: Option<ContextId>,
+    ) -> Result<(ContextId, bool), RequestError> {
+        let Some(context) = wanted else { return Ok((ContextId::new(), false)) };
+        let allowed = match board.owner_of(&context) {
+            Some(owner) => caller.sees(owner),
+            None => caller == Caller::Operator || !self.home.conversation_path(&context).exists(),
+        };
+        if !allowed {
+            return Err(RequestError::UnknownContext(context));
+        }
+        Ok((context, true))
+    }
+
+    /// Moves a task to another state and tells those who watch.
+    pub(crate) fn state(&self, task: &TaskId, state: TaskState, said: Said<'_>) {
+        self.state_of(&mut self.board(), task, state, said);
+    }
+
+    fn state_of(&self, board: &mut Board, task: &TaskId, state: TaskState, said: Said<'_>) {
+        let Some(context) = board.view(task).map(|view| view.context.clone()) else { return };
+        board.set(task, state, said, self.clock.now_ms());
+        let (message, response) = (said.message.map(str::to_owned), said.response.map(str::to_owned));
+        let event = StreamEvent::Status { state, message, response };
+        self.outbox.stream().publish(Some((task.clone(), context)), event);
+    }
+
+    /// Waits for an answer to a tool's question.
+    pub(crate) fn ask(&self, task: &TaskId, prompt: &str) -> oneshot::Receiver<Answer> {
+        let (sender, receiver) = oneshot::channel();
+        let mut board = self.board();
+        board.ask(task, sender);
+        let said = Said { message: Some(prompt), response: None };
+        self.state_of(&mut board, task, TaskState::InputRequired, said);
+        receiver
+    }
+
+    /// Ends a task that never ran.
+    fn never_ran(&self, board: &mut Board, task: &TaskId, status: EndStatus, why: &str) -> Result<(), RecordError> {
+        let line = TaskEnd {
+            task_id: task,
+            status,
+            error_code: None,
+            error: Some(why),
+            reply: None,
+            turns: 0,
+            tool_calls: 0,
+            input_tokens: 0,
+            output_tokens: 0,
+            duration_ms: 0,
+        };
+        let written = self.outbox.event(Some(&self.start), line).map(drop);
+        self.state_of(board, task, status.into(), Said { message: Some(why), response: None });
+        written
+    }
+
+    /// The next task; nothing when the session is to end.
+    pub(crate) async fn next(&self, tasks_done: u32) -> Option<Work> {
+        loop {
+            let notified = self.wake.notified();
+            {
+                let mut board = self.board();
+                if board.is_closed() {
+                    return None;
+                }
+                if let Some(work) = board.next() {
+                    return Some(work);
+                }
+                let over = tasks_done > 0 && self.info.lifecycle.after_task == AfterTask::Exit;
+                let idle_for_ever = self.info.lifecycle.acceptance == Acceptance::None;
+                if over || idle_for_ever {
+                    board.close();
+                    return None;
+                }
+            }
+            notified.await;
+        }
+    }
+
+    /// Takes no more tasks, rejects those that wait and interrupts the one that runs.
+    pub(crate) fn close(&self, why: &str) {
+        let mut board = self.board();
+        for work in board.close() {
+            // The trace may be what failed; whoever waits for the task learns its end all the same.
+            let _ = self.never_ran(&mut board, &work.task, EndStatus::Rejected, why);
+        }
+        board.interrupt();
+    }
+
+    /// The session is over, also for a task that its record could not follow to the end.
+    pub(crate) fn closed(&self, why: Option<&str>) {
+        self.close("the session ended before the task began");
+        let mut board = self.board();
+        if let Some(task) = board.active().cloned() {
+            let said = Said { message: Some(why.unwrap_or("the session ended")), response: None };
+            self.state_of(&mut board, &task, TaskState::Failed, said);
+        }
+        self.outbox.stream().publish(None, StreamEvent::CapsuleClosed);
+    }
+
+    /// How long a tool's question waits.
+    pub(crate) fn patience(&self) -> Duration {
+        self.info.lifecycle.input_timeout
+    }
+}
+
+fn submitted() -> StreamEvent {
+    StreamEvent::Status { state: TaskState::Submitted, message: None, response: None }
+}

@@ -1,0 +1,329 @@
+//! What everybody who watches a session can see: the last frames, numbered through the whole session.
+//!
+//! There is one buffer and no queue per watcher: each reads from where it is, so a slow one costs the
+//! agent and the others nothing, and learns how many frames it missed. The agent wakes one waiter, the
+//! pump, and the pump wakes the watchers: with a thousand of them, that is not the agent's work.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+use vocab::{ContextId, Part, TaskId, TaskState};
+
+use crate::outbox::millis;
+
+/// How many frames are kept.
+pub const FRAMES_KEPT: usize = 4096;
+/// How many bytes of frames are kept, roughly; the newest frame always is.
+const BYTES_KEPT: usize = 64 << 20;
+
+/// What a frame tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    /// Where a task stands.
+    Status {
+        /// The state.
+        state: TaskState,
+        /// One sentence, where there is something to say.
+        message: Option<String>,
+        /// The final reply of a task that has ended.
+        response: Option<String>,
+    },
+    /// A call has its result.
+    Artifact(Box<StreamArtifact>),
+    /// A piece of the reply; `last` when the turn has no more of it.
+    Text {
+        /// The piece.
+        text: String,
+        /// Whether it is the turn's last.
+        last: bool,
+    },
+    /// A piece of the model's reasoning.
+    Thinking {
+        /// The piece.
+        text: String,
+        /// Whether it is the turn's last.
+        last: bool,
+    },
+    /// The model began to ask for a tool.
+    ToolCallStarted {
+        /// The tool's name.
+        tool_name: String,
+        /// The provider's id of the call.
+        tool_call_id: String,
+    },
+    /// The session is over; nothing comes after it.
+    CapsuleClosed,
+}
+
+/// A call's result, as the model reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamArtifact {
+    /// The tool's name.
+    pub tool_name: String,
+    /// The provider's id of the call.
+    pub tool_call_id: String,
+    /// The message's parts.
+    pub content: Vec<Part>,
+    /// The source under which it is fenced.
+    pub fence_source: Option<String>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// How long the tool ran; nothing when it never did.
+    pub duration: Option<Duration>,
+    /// The process's exit status, where a process exited.
+    pub exit_code: Option<i32>,
+    /// Whether the result shows less than there was.
+    pub truncated: bool,
+}
+
+/// One frame.
+#[derive(Debug)]
+pub struct StreamFrame {
+    /// Counts from 1 and never repeats within a session.
+    pub id: u64,
+    /// The task that it is about and its context; nothing for the session's own.
+    pub task: Option<(TaskId, ContextId)>,
+    /// What it tells.
+    pub event: StreamEvent,
+    sse: OnceLock<Bytes>,
+}
+
+impl StreamFrame {
+    /// The frame's name on the stream.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.event {
+            StreamEvent::Status { .. } => "status",
+            StreamEvent::Artifact(_) => "artifact",
+            StreamEvent::Text { .. } => "text",
+            StreamEvent::Thinking { .. } => "thinking",
+            StreamEvent::ToolCallStarted { .. } => "tool-call-started",
+            StreamEvent::CapsuleClosed => "capsule-closed",
+        }
+    }
+
+    /// The frame as a server-sent event: `id`, `event`, one line of `data`, an empty line. It is made
+    /// once, however many read it.
+    #[must_use]
+    pub fn sse(&self) -> Bytes {
+        let make = || Bytes::from(format!("id: {}\nevent: {}\ndata: {}\n\n", self.id, self.name(), self.data()));
+        self.sse.get_or_init(make).clone()
+    }
+
+    /// The frame's data.
+    #[must_use]
+    pub fn data(&self) -> Value {
+        let id = self.task.as_ref().map(|(task, _)| task.as_str());
+        match &self.event {
+            StreamEvent::Status { state, message, response } => {
+                let mut status = json!({"state": state.as_str()});
+                for (key, value) in [("message", message), ("response", response)] {
+                    if let (Some(value), Some(status)) = (value, status.as_object_mut()) {
+                        status.insert(key.to_owned(), Value::from(value.as_str()));
+                    }
+                }
+                let context = self.task.as_ref().map(|(_, context)| context.as_str());
+                json!({"id": id, "context_id": context, "status": status, "final": state.is_final()})
+            }
+            StreamEvent::Artifact(artifact) => json!({"id": id, "artifact": artifact.data()}),
+            StreamEvent::Text { text, last } | StreamEvent::Thinking { text, last } => {
+                json!({"id": id, "text": text, "final": last})
+            }
+            StreamEvent::ToolCallStarted { tool_name, tool_call_id } => {
+                json!({"id": id, "tool_name": tool_name, "tool_call_id": tool_call_id})
+            }
+            StreamEvent::CapsuleClosed => json!({}),
+        }
+    }
+
+    /// Roughly what it takes in memory.
+    fn weight(&self) -> usize {
+        let text = match &self.event {
+            StreamEvent::Status { message, response, .. } => {
+                [message, response].into_iter().flatten().map(String::len).sum()
+            }
+            StreamEvent::Artifact(artifact) => artifact.content.iter().map(weight).sum(),
+            StreamEvent::Text { text, .. } | StreamEvent::Thinking { text, .. } => text.len(),
+            StreamEvent::ToolCallStarted { tool_name, tool_call_id } => tool_name.len() + tool_call_id.len(),
+            StreamEvent::CapsuleClosed => 0,
+        };
+        // The text may stand here twice: as it is, and as a server-sent event.
+        size_of::<Self>() + 2 * text
+    }
+}
+
+fn weight(part: &Part) -> usize {
+    match part {
+        Part::Text(text) => text.as_str().len(),
+        Part::Image { data, .. } => data.len(),
+        Part::Thinking(_) | Part::ToolCall(_) => 0,
+    }
+}
+
+impl StreamArtifact {
+    /// The text of the result; the texts of all parts, where there are images between them.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts = self.content.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::Image { .. } | Part::Thinking(_) | Part::ToolCall(_) => None,
+        });
+        texts.collect()
+    }
+
+    fn data(&self) -> Value {
+        let has_image = self.content.iter().any(|part| matches!(part, Part::Image { .. }));
+        let content =
+            if has_image { self.content.iter().filter_map(part_data).collect() } else { Value::String(self.text()) };
+        json!({
+            "tool_name": self.tool_name,
+            "content": content,
+            "fence_source": self.fence_source,
+            "tool_call_id": self.tool_call_id,
+            "is_error": self.is_error,
+            "duration_ms": self.duration.map(millis),
+            "exit_code": self.exit_code,
+            "truncated": self.truncated,
+        })
+    }
+}
+
+fn part_data(part: &Part) -> Option<Value> {
+    match part {
+        Part::Text(text) => Some(json!({"type": "text", "text": text.as_str()})),
+        Part::Image { media_type, data } => Some(json!({"type": "image", "media_type": media_type, "data": data})),
+        Part::Thinking(_) | Part::ToolCall(_) => None,
+    }
+}
+
+/// The last frames of a session.
+#[derive(Debug)]
+pub struct Stream {
+    ring: Mutex<Ring>,
+    published: Notify,
+    head: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    frames: VecDeque<Arc<StreamFrame>>,
+    last: u64,
+    weight: usize,
+}
+
+/// What a reader finds after the frame that it saw last.
+#[derive(Debug)]
+pub struct Batch {
+    /// How many frames between are not kept any more.
+    pub missed: u64,
+    /// The next ones, oldest first.
+    pub frames: Vec<Arc<StreamFrame>>,
+}
+
+impl Stream {
+    pub(crate) fn new() -> Self {
+        Self { ring: Mutex::default(), published: Notify::new(), head: watch::Sender::new(0) }
+    }
+
+    pub(crate) fn publish(&self, task: Option<(TaskId, ContextId)>, event: StreamEvent) {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.last += 1;
+        let frame = StreamFrame { id: ring.last, task, event, sse: OnceLock::new() };
+        ring.weight += frame.weight();
+        ring.frames.push_back(Arc::new(frame));
+        while ring.frames.len() > FRAMES_KEPT || (ring.weight > BYTES_KEPT && ring.frames.len() > 1) {
+            let oldest = ring.frames.pop_front();
+            ring.weight -= oldest.map_or(0, |frame| frame.weight());
+        }
+        drop(ring);
+        self.published.notify_one();
+    }
+
+    /// The id of the newest frame; 0 before the first.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).last
+    }
+
+    /// The id of the oldest frame that is kept; of the next one, when there is none.
+    #[must_use]
+    pub fn first_available(&self) -> u64 {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.frames.front().map_or(ring.last + 1, |frame| frame.id)
+    }
+
+    /// Up to `limit` frames after the one with this id.
+    #[must_use]
+    pub fn after(&self, id: u64, limit: usize) -> Batch {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = ring.frames.front().map_or(ring.last + 1, |frame| frame.id);
+        let missed = first.saturating_sub(id.saturating_add(1));
+        let skip = usize::try_from((id + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let frames = ring.frames.iter().skip(skip).take(limit).cloned().collect();
+        Batch { missed, frames }
+    }
+
+    /// Tells the newest id as it grows. Needs the [`pump`](Self::pump).
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    /// Wakes the watchers, for ever: the door runs it, once, on its own thread.
+    pub async fn pump(&self) {
+        loop {
+            self.published.notified().await;
+            self.head.send_replace(self.last());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vocab::{ContextId, TaskId};
+
+    use super::{FRAMES_KEPT, Stream, StreamEvent};
+
+    fn ids(stream: &Stream, after: u64, limit: usize) -> (u64, Vec<u64>) {
+        let batch = stream.after(after, limit);
+        (batch.missed, batch.frames.iter().map(|frame| frame.id).collect())
+    }
+
+    #[test]
+    fn a_reader_goes_on_after_what_it_saw_and_learns_what_it_missed() {
+        let stream = Stream::new();
+        assert_eq!(ids(&stream, 0, 9), (0, vec![]));
+        assert_eq!(stream.first_available(), 1);
+        let task = (TaskId::new(), ContextId::new());
+        let text = |text: &str| StreamEvent::Text { text: text.into(), last: false };
+        for number in 0..FRAMES_KEPT + 3 {
+            stream.publish(Some(task.clone()), text(&number.to_string()));
+        }
+        assert_eq!((stream.first_available(), stream.last()), (4, 4099));
+        assert_eq!(ids(&stream, 0, 2), (3, vec![4, 5]));
+        assert_eq!(ids(&stream, 3, 2), (0, vec![4, 5]));
+        assert_eq!(ids(&stream, 4097, 9), (0, vec![4098, 4099]));
+        assert_eq!(ids(&stream, 4099, 9), (0, vec![]));
+        assert_eq!(ids(&stream, u64::MAX - 1, 9), (0, vec![]));
+        let frame = stream.after(4098, 1).frames.remove(0);
+        let expected =
+            format!("id: 4099\nevent: text\ndata: {{\"id\":\"{}\",\"text\":\"4098\",\"final\":false}}\n\n", task.0);
+        assert_eq!(frame.sse(), expected);
+    }
+
+    #[test]
+    fn frames_that_weigh_too_much_together_are_dropped_from_the_front() {
+        let stream = Stream::new();
+        let big = || StreamEvent::Text { text: "x".repeat(12 << 20), last: false };
+        for _ in 0..4 {
+            stream.publish(None, big());
+        }
+        assert_eq!(ids(&stream, 0, 9), (2, vec![3, 4]));
+        stream.publish(None, StreamEvent::Text { text: "x".repeat(80 << 20), last: true });
+        assert_eq!(ids(&stream, 0, 9), (4, vec![5]));
+    }
+}
