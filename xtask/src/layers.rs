@@ -19,6 +19,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("drivers", 4),
     ("tools", 5),
     ("runtime", 5),
+    ("door", 6),
+    ("otel", 6),
     ("mur", 7),
 ];
 

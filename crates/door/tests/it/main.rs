@@ -1,0 +1,1 @@
+//! The door against real sockets.
