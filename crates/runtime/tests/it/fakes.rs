@@ -14,8 +14,8 @@ use secrets::Redactor;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use vocab::{
-    BoxFuture, CallParams, Delta, DeltaSink, Driver, DriverError, DriverErrorKind, Message, Origin, Part, Reply,
-    SessionId, StateEffect, StopReason, SystemClock, TaskId, TaskSource, ToolCall, ToolSpec, Usage, Wire,
+    BoxFuture, CallParams, Delta, DeltaSink, Driver, DriverError, DriverErrorKind, Message, Part, Reply, SessionId,
+    StateEffect, StopReason, SystemClock, TaskId, TaskSource, ToolCall, ToolSpec, Usage, Wire,
 };
 
 /// One answer of the fake model.
@@ -265,7 +265,20 @@ impl Stage {
     }
 
     pub(crate) fn open_as(script: Vec<Say>, tools: Vec<Arc<dyn Tool>>, lifecycle: Lifecycle) -> (Self, Session) {
-        let dir = tempfile::tempdir().unwrap();
+        Self::within(tempfile::tempdir().unwrap(), script, tools, lifecycle)
+    }
+
+    /// Another session in the same home.
+    pub(crate) fn again(self, script: Vec<Say>, lifecycle: Lifecycle) -> (Self, Session) {
+        Self::within(self.dir, script, Vec::new(), lifecycle)
+    }
+
+    fn within(
+        dir: tempfile::TempDir,
+        script: Vec<Say>,
+        tools: Vec<Arc<dyn Tool>>,
+        lifecycle: Lifecycle,
+    ) -> (Self, Session) {
         let home = Home::at(&dir.path().join("home")).unwrap();
         home.ensure().unwrap();
         let driver = FakeDriver::new(script);

@@ -4,4 +4,5 @@
 
 mod engine;
 mod fakes;
+mod service;
 mod task_loop;
