@@ -63,5 +63,10 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "a path of `capabilities.filesystem.read_only` names nothing yet",
         "check its spelling; it is a path in the workdir, not a pattern",
     ),
+    (
+        "W-RUN-005",
+        "`mur check`: the manifest is valid, but a launch would find no home or credential here now",
+        "the message says what is missing, and the hint where to put it",
+    ),
     ("W-RUN-001", "a reply was cut at the output cap", "raise `inference.max_tokens`"),
 ];

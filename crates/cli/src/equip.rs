@@ -12,7 +12,7 @@ use policy::{Rules, Tool};
 use record::Home;
 use secrets::Redactor;
 use tempfile::TempDir;
-use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes};
+use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes, ToolError};
 
 use crate::failure::Failure;
 use crate::place::{self, real};
@@ -58,45 +58,68 @@ pub(crate) fn equip(
     scratch: Option<&TempDir>,
     redactor: &Redactor,
 ) -> Result<Equipment, Failure> {
-    let bad = |error: tools::ToolError| {
-        let hint = match error {
-            tools::ToolError::Schema { .. } => "correct `input_schema` in the tool's own `murmur.yaml`",
-            _ => "check that the workdir can be opened",
-        };
-        Failure::unusable(error.to_string()).code("E-RUN-003").hint(hint)
-    };
     let capabilities = &loaded.manifest.capabilities;
     let root =
         capabilities.filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
-    let environment = Environment::open(&root).map_err(bad)?;
+    let environment = Environment::open(&root).map_err(|error| unusable(&error))?;
     let mut warnings = Vec::new();
     let rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
     let processes =
-        scratch.map(|scratch| Arc::new(processes(&loaded.manifest, workdir, &environment, scratch, redactor)));
+        scratch.map(|scratch| Arc::new(processes(&loaded.manifest, workdir, &environment, scratch.path(), redactor)));
     for name in processes.iter().flat_map(|shared| shared.environment.withheld()) {
         warnings.push(format!(
             "warning: `{name}` is granted to processes but holds a credential of this session; they do not get it\n"
         ));
     }
+    let tools = tools(loaded, &environment, processes.as_ref()).map_err(|error| unusable(&error))?;
+    Ok(Equipment { tools, rules, warnings })
+}
+
+/// Makes the capsule's tools as a launch does, in the manifest's own directory, and drops them: finds what a
+/// launch would refuse of them.
+pub(crate) fn try_tools(loaded: &Loaded, redactor: &Redactor) -> Result<(), Failure> {
+    let dir = &loaded.dir;
+    let trial = || {
+        let environment = Environment::open(dir)?;
+        // Nothing is started, so no directory has to be there for it.
+        let processes = starts_processes(&loaded.manifest)
+            .then(|| Arc::new(processes(&loaded.manifest, dir, &environment, dir, redactor)));
+        tools(loaded, &environment, processes.as_ref()).map(drop)
+    };
+    trial().map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &ToolError) -> Failure {
+    let hint = match error {
+        ToolError::Schema { .. } => "correct `input_schema` in the tool's own `murmur.yaml`",
+        _ => "check that the directory can be opened",
+    };
+    Failure::unusable(error.to_string()).code("E-RUN-003").hint(hint)
+}
+
+fn tools(
+    loaded: &Loaded,
+    environment: &Environment,
+    processes: Option<&Arc<Processes>>,
+) -> Result<Vec<Arc<dyn Tool>>, ToolError> {
+    let capabilities = &loaded.manifest.capabilities;
     let mut made = Vec::new();
     for tool in &capabilities.tools {
-        made.extend(builtin(*tool, &environment, processes.as_ref(), &loaded.manifest).map_err(bad)?);
+        made.extend(builtin(*tool, environment, processes, &loaded.manifest)?);
     }
-    if let Some(processes) = &processes {
+    if let Some(processes) = processes {
         for name in &capabilities.shell.allow {
-            made.push(tools::shell_binary(name.as_str(), &environment, processes));
+            made.push(tools::shell_binary(name.as_str(), environment, processes));
         }
         for (artifact, package) in loaded.manifest.tools() {
             if let manifest::Program::Native { argv } = &package.program {
-                made.push(
-                    tools::native_tool(artifact.name.as_str(), package, argv, &environment, processes).map_err(bad)?,
-                );
+                made.push(tools::native_tool(artifact.name.as_str(), package, argv, environment, processes)?);
             }
         }
     }
     let skills = loaded.manifest.skills().map(|(artifact, skill)| (artifact.name.as_str(), skill));
     made.extend(tools::skill_tools(skills));
-    Ok(Equipment { tools: made, rules, warnings })
+    Ok(made)
 }
 
 /// Below the root, but not the runtime's home; changing nothing that is read-only or that the capsule
@@ -129,7 +152,7 @@ fn builtin(
     environment: &Environment,
     processes: Option<&Arc<Processes>>,
     manifest: &Manifest,
-) -> Result<Vec<Arc<dyn Tool>>, tools::ToolError> {
+) -> Result<Vec<Arc<dyn Tool>>, ToolError> {
     match (tool, processes) {
         (BuiltinTool::ShellExec, Some(processes)) => {
             let shells: Vec<String> =
@@ -146,11 +169,11 @@ fn processes(
     manifest: &Manifest,
     workdir: &Path,
     environment: &Environment,
-    scratch: &TempDir,
+    scratch: &Path,
     redactor: &Redactor,
 ) -> Processes {
     let grant = EnvironmentGrant::from(&manifest.capabilities);
-    let (home, tmp) = (scratch.path().join("home"), scratch.path().join("tmp"));
+    let (home, tmp) = (scratch.join("home"), scratch.join("tmp"));
     let directories = Directories { root: environment.root(), home: &home, tmp: &tmp };
     Processes {
         workdir: workdir.to_owned(),

@@ -1,6 +1,10 @@
 //! A command that could not be done: a code, a sentence, what to do, and the exit status.
 
 use std::io::Write as _;
+use std::path::Path;
+
+use manifest::Diagnostic;
+use serde_json::{Value, json};
 
 /// Exit status of a task that ended other than ok, and of a check that found something.
 pub(crate) const FAILED: u8 = 1;
@@ -15,20 +19,38 @@ pub(crate) struct Failure {
     code: Option<&'static str>,
     message: String,
     hint: Option<String>,
-    /// Whether the message is already in its final form.
-    rendered: bool,
+    findings: Option<Findings>,
     status: u8,
+}
+
+/// Findings about a manifest: as people and as programs get them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Findings {
+    rendered: String,
+    diagnostics: Vec<Value>,
 }
 
 impl Failure {
     /// Wrong usage or something that does not exist: exit status 2.
     pub(crate) fn unusable(message: impl Into<String>) -> Self {
-        Self { code: None, message: message.into(), hint: None, rendered: false, status: UNUSABLE }
+        Self { code: None, message: message.into(), hint: None, findings: None, status: UNUSABLE }
     }
 
-    /// Findings about a manifest, in the form in which they are printed: exit status 2.
-    pub(crate) fn rendered(text: impl Into<String>) -> Self {
-        Self { rendered: true, ..Self::unusable(text) }
+    /// Findings about a manifest, and the form in which they are printed; the first one speaks for all. Exit
+    /// status 2.
+    pub(crate) fn findings(diagnostics: &[Diagnostic], rendered: String) -> Self {
+        let first = diagnostics.first();
+        let hint = first.and_then(|first| {
+            let meant = || first.suggestion.as_ref().map(|word| format!("did you mean `{word}`?"));
+            first.hint().map(str::to_owned).or_else(meant)
+        });
+        let diagnostics = diagnostics.iter().map(Diagnostic::to_json).collect();
+        Self {
+            code: first.map(|first| first.code.as_str()),
+            hint,
+            findings: Some(Findings { rendered, diagnostics }),
+            ..Self::unusable(first.map(ToString::to_string).unwrap_or_default())
+        }
     }
 
     /// Something that went wrong on the way: exit status 1.
@@ -58,18 +80,56 @@ impl Failure {
         self.status
     }
 
+    /// What went wrong, as the line of `mur run --json` that stands for a session that did not start: code,
+    /// message, hint, and the findings when they are about a manifest, as `mur check --json` gives them.
+    pub(crate) fn event(&self) -> Value {
+        let diagnostics = self.findings.as_ref().map(|findings| findings.diagnostics.as_slice()).unwrap_or_default();
+        json!({
+            "event": "error",
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "diagnostics": diagnostics,
+        })
+    }
+
+    /// What went wrong, in the form of a finding about the whole of a manifest.
+    pub(crate) fn diagnostic(&self, file: &Path, severity: &str) -> Value {
+        json!({
+            "code": self.code,
+            "severity": severity,
+            "file": file.to_string_lossy(),
+            "field": "",
+            "line": null,
+            "column": null,
+            "message": self.message,
+            "accepted": [],
+            "suggestion": null,
+            "hint": self.hint,
+        })
+    }
+
     /// Writes it to stderr.
     pub(crate) fn print(&self) {
+        self.print_as("error", anstyle::AnsiColor::Red);
+    }
+
+    /// Writes it to stderr as something that does not stop the command.
+    pub(crate) fn warn(&self) {
+        self.print_as("warning", anstyle::AnsiColor::Yellow);
+    }
+
+    fn print_as(&self, word: &str, colour: anstyle::AnsiColor) {
         let mut err = anstream::stderr().lock();
-        if self.rendered {
-            let _ = writeln!(err, "{}", self.message.trim_end());
+        if let Some(findings) = &self.findings {
+            // A closed stderr leaves nobody to tell.
+            let _ = writeln!(err, "{}", findings.rendered.trim_end());
             return;
         }
-        let red = anstyle::AnsiColor::Red.on_default().bold();
+        let style = colour.on_default().bold();
         let dim = anstyle::Style::new().dimmed();
         let code = self.code.map(|code| format!("[{code}]")).unwrap_or_default();
-        // A closed stderr leaves nobody to tell.
-        let _ = writeln!(err, "{red}error{code}{red:#}: {}", self.message);
+        let _ = writeln!(err, "{style}{word}{code}{style:#}: {}", self.message);
         if let Some(hint) = &self.hint {
             let _ = writeln!(err, "  {dim}hint:{dim:#} {hint}");
         }

@@ -154,20 +154,13 @@ pub(crate) fn attempt(loaded: &Loaded) -> Trial {
     let manifest = &loaded.manifest;
     let redactor = Redactor::new();
     let home = Home::from_env().map_err(|error| record_failure(&error));
-    let (key, unresolved) = match home.and_then(|home| api_key(manifest, &home)) {
+    let (key, missing) = match home.and_then(|home| api_key(manifest, &home)) {
         Ok(key) => (key, None),
-        Err(failure) => (None, Some(failure)),
+        Err(failure) => (None, Some(failure.code("W-RUN-005"))),
     };
-    // A key that stands in the manifest is the manifest's own fault.
-    let literal = matches!(credential(manifest), Some(Credential::Literal(_)));
-    let (wrong, missing) = if literal { (unresolved, None) } else { (None, unresolved) };
-    let steps = [
-        floor(manifest, None).err(),
-        wrong,
-        driver(manifest, key, &redactor).err(),
-        try_tools(loaded, &redactor).err(),
-    ];
-    Trial { refused: steps.into_iter().flatten().collect(), missing: missing.map(|failure| failure.code("W-RUN-005")) }
+    let steps =
+        [floor(manifest, None).err(), driver(manifest, key, &redactor).err(), try_tools(loaded, &redactor).err()];
+    Trial { refused: steps.into_iter().flatten().collect(), missing }
 }
 
 /// The task's text: the argument itself, or what the file that it names holds.
@@ -267,12 +260,9 @@ fn endpoint(choice: &Choice) -> &str {
     choice.gateway.as_ref().map_or("", |gateway| gateway.endpoint.as_str())
 }
 
-fn credential(manifest: &Manifest) -> Option<&Credential> {
-    manifest.inference.primary()?.gateway.as_ref().map(|gateway| &gateway.credential)
-}
-
 fn api_key(manifest: &Manifest, home: &Home) -> Result<Option<Secret>, Failure> {
-    let reference = match credential(manifest) {
+    let gateway = manifest.inference.primary().and_then(|choice| choice.gateway.as_ref());
+    let reference = match gateway.map(|gateway| &gateway.credential) {
         None | Some(Credential::Keyless) => return Ok(None),
         Some(Credential::Reference(name)) => Reference::Name(name.as_str().to_owned()),
         Some(Credential::Literal(literal)) => Reference::Literal(Secret::new(literal.expose().to_owned())),

@@ -39,7 +39,7 @@ async fn session(args: &RunArgs, launch: Launch, task: String) -> Result<u8, Fai
     let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;
     belongings.settle();
     let handle = session.handle();
-    listen(handle.clone())?;
+    listen(handle.clone()).map_err(|failure| refused(args, failure))?;
     if let Err(error) = about.announce(args) {
         // The end may fail as well; the first failure is what the operator needs.
         let _ = session.finish(Some(&error.to_string()));
@@ -71,12 +71,8 @@ async fn session(args: &RunArgs, launch: Launch, task: String) -> Result<u8, Fai
 /// A launch that could not be: a program gets the reason as one line of JSON, and people get it as ever.
 fn refused(args: &RunArgs, failure: Failure) -> Failure {
     if args.json {
-        let mut line = json!({"event": "error"});
-        if let (Some(line), serde_json::Value::Object(about)) = (line.as_object_mut(), failure.json()) {
-            line.extend(about);
-        }
         // If nobody takes it, the reason is still told on stderr.
-        let _ = json_line(&line);
+        let _ = json_line(&failure.event());
     }
     failure
 }

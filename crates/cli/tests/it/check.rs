@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::binary::Mur;
+use crate::binary::{Mur, Ran};
 use crate::support::{manifest, tree};
 
 fn agent(mur: &Mur, more: &str) -> String {
@@ -12,15 +12,48 @@ fn agent(mur: &Mur, more: &str) -> String {
 }
 
 #[test]
-fn a_valid_manifest_needs_no_credential_and_leaves_nothing() {
+fn a_valid_manifest_leaves_nothing() {
     let mur = Mur::new();
     let path = agent(&mur, "");
     let before = tree(mur.home.root());
-    let ran = mur.run(&["check", &path]);
+    let check = |args: &[&str]| Ran::of(mur.command(&[&["check"], args].concat()).env("MODEL_KEY", "sk-a-key"));
+    let ran = check(&[&path]);
     assert_eq!((ran.status, ran.stdout(), ran.stderr.as_str()), (Some(0), "agent 0.1.0 is valid\n", ""));
-    let file = mur.run(&["check", &format!("{path}/murmur.yaml"), "--json"]);
+    let file = check(&[&format!("{path}/murmur.yaml"), "--json"]);
     assert_eq!((file.status, file.json()), (Some(0), json!({"valid": true, "diagnostics": []})));
     assert_eq!(tree(mur.home.root()), before);
+}
+
+#[test]
+fn a_credential_that_is_not_here_is_a_warning() {
+    let mur = Mur::new();
+    let path = agent(&mur, "");
+    assert_snapshot!(mur.shown(&mur.run(&["check", &path])), @r"
+    exit 0
+    --- stdout
+    agent 0.1.0 is valid
+    --- stderr
+    warning[W-RUN-005]: credential `MODEL_KEY` is neither in `[home]/config.yaml` nor in the environment
+      hint: export MODEL_KEY, or add it under `credentials:` in `[home]/config.yaml` (mode 0600)
+    ");
+    let document = mur.run(&["check", &path, "--json"]);
+    let found = document.json();
+    assert_eq!((document.status, &found["valid"]), (Some(0), &json!(true)));
+    assert_eq!(
+        (&found["diagnostics"][0]["code"], &found["diagnostics"][0]["severity"]),
+        (&json!("W-RUN-005"), &json!("warning"))
+    );
+}
+
+#[test]
+fn what_the_manifest_refuses_and_what_the_host_refuses_are_told_together() {
+    let mur = Mur::new();
+    let path = agent(&mur, "capabilities: { containment: sealed }\nverify: [make test]\n");
+    let ran = mur.run(&["check", &path]);
+    assert_eq!((ran.status, ran.stdout()), (Some(2), ""), "{ran:?}");
+    for code in ["error[E-MAN-004]", "error[E-CAP-003]", "warning[W-RUN-005]"] {
+        assert_eq!(ran.stderr.matches(code).count(), 1, "{code}: {}", ran.stderr);
+    }
 }
 
 #[test]

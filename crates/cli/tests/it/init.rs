@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use insta::assert_snapshot;
 
-use crate::binary::Mur;
+use crate::binary::{Mur, Ran};
 
 #[test]
 fn the_starter_manifest_checks_and_is_named_after_its_directory() {
@@ -22,7 +22,7 @@ fn the_starter_manifest_checks_and_is_named_after_its_directory() {
         let file = mur.home.workdir().join(dir).join("murmur.yaml");
         assert_eq!((ran.status, ran.stdout()), (Some(0), format!("wrote {}\n", file.display()).as_str()), "{ran:?}");
         assert_eq!(ran.stderr, if dir == name { String::new() } else { called(dir, name) });
-        let checked = mur.run(&["check", dir]);
+        let checked = Ran::of(mur.command(&["check", dir]).env("ANTHROPIC_API_KEY", "sk-a-key"));
         let valid = format!("{name} 0.1.0 is valid\n");
         assert_eq!((checked.status, checked.stdout(), checked.stderr.as_str()), (Some(0), valid.as_str(), ""));
     }

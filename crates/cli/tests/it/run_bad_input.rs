@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::json;
 use testkit::Turn;
 
 use crate::binary::Ran;
@@ -255,6 +256,21 @@ const MANIFESTS: &[Case] = &[
         code: "E-DRV-008",
         says: &["script.yaml:2:", "txt", "hint:"],
     },
+    Case {
+        name: "a floor in the manifest",
+        make: |stage| declared(stage, "capabilities: { containment: scoped }\n"),
+        code: "E-CAP-003",
+        says: &["`scoped` is not met", "hint:"],
+    },
+    Case {
+        name: "a key of the request that is the driver's own",
+        make: |stage| {
+            let config = "driver: { artifact: anthropic, config: { temperature: 0.5, stream: false } }";
+            changed(stage, "driver: { artifact: anthropic }", config)
+        },
+        code: "E-DRV-005",
+        says: &["`stream`", "hint: remove the key"],
+    },
     Case { name: "no script", make: |stage| scripted(stage, ""), code: "E-MAN-003", says: &["driver.config.script"] },
 ];
 
@@ -360,12 +376,6 @@ const LAUNCHES: &[Case] = &[
         },
         code: "E-RUN-002",
         says: &["cannot make the workdir", "--workdir"],
-    },
-    Case {
-        name: "a floor in the manifest",
-        make: |stage| declared(stage, "capabilities: { containment: scoped }\n"),
-        code: "E-CAP-003",
-        says: &["`scoped` is not met", "hint:"],
     },
     Case {
         name: "a floor on the command line",
@@ -499,9 +509,31 @@ fn hold(cases: &[Case]) {
         let before = tree(stage.mur.home.root());
         let ran = Ran::of(&mut command);
         refused(&ran, case);
+        told_to_programs(&Ran::of(command.arg("--json")), case);
         assert_eq!(tree(stage.mur.home.root()), before, "{}: something was left behind", case.name);
         assert_eq!(stage.server.connections(), 0, "{}: the model was asked", case.name);
     }
+}
+
+/// With `--json` stdout has the one line that says why, and stderr what it has without.
+fn told_to_programs(ran: &Ran, case: &Case) {
+    let Case { name, code, .. } = case;
+    assert_eq!((ran.status, ran.stdout().lines().count()), (Some(2), 1), "{name}: {ran:?}");
+    assert!(ran.stderr.contains(&format!("error[{code}")), "{name}: {}", ran.stderr);
+    let told = ran.json();
+    assert_eq!((&told["event"], &told["code"]), (&json!("error"), &json!(code)), "{name}: {told}");
+    let message = told["message"].as_str().unwrap();
+    match told["diagnostics"].as_array().unwrap().as_slice() {
+        [] => {
+            assert!(ran.stderr.contains(&format!("error[{code}]: {message}\n")), "{name}: {ran:?}");
+            assert!(ran.stderr.contains(&format!("hint: {}\n", told["hint"].as_str().unwrap())), "{name}: {ran:?}");
+        }
+        [first, ..] => {
+            assert_eq!(first["code"], *code, "{name}: {told}");
+            assert!(message.contains(first["message"].as_str().unwrap()), "{name}: {told}");
+        }
+    }
+    assert!(!ran.stdout().contains(KEY), "{name}: {told}");
 }
 
 fn refused(ran: &Ran, case: &Case) {
@@ -521,6 +553,32 @@ fn refused(ran: &Ran, case: &Case) {
 #[test]
 fn bad_manifests_are_refused() {
     hold(MANIFESTS);
+}
+
+#[test]
+fn check_refuses_what_a_launch_refuses_of_a_manifest() {
+    for case in MANIFESTS {
+        let Case { name, code, says, .. } = case;
+        let stage = Stage::new(Wire::Anthropic, "files_read", Vec::new());
+        (case.make)(&stage);
+        let before = tree(stage.mur.home.root());
+        let check = |args: &[&str]| {
+            Ran::of(stage.mur.command(&[&["check", &stage.path("agent")], args].concat()).env("MODEL_KEY", KEY))
+        };
+        let ran = check(&[]);
+        refused(&ran, case);
+        for piece in *says {
+            assert!(ran.stderr.contains(piece), "{name} says `{piece}`: {}", ran.stderr);
+        }
+        let document = check(&["--json"]);
+        assert_eq!((document.status, document.stderr.as_str()), (Some(2), ""), "{name}: {document:?}");
+        let found = document.json();
+        assert_eq!(found["valid"], false, "{name}: {found}");
+        let first = &found["diagnostics"][0];
+        assert_eq!((&first["code"], &first["severity"]), (&json!(code), &json!("error")), "{name}: {found}");
+        assert_eq!(tree(stage.mur.home.root()), before, "{name}: something was left behind");
+        assert_eq!(stage.server.connections(), 0, "{name}: the model was asked");
+    }
 }
 
 #[test]
