@@ -138,6 +138,26 @@ pub enum Error {
         /// The text, cut and made printable.
         text: String,
     },
+    /// No session runs.
+    #[error("no session is running: `{}` names none", path.display())]
+    NoneRunning {
+        /// The directory that was looked into.
+        path: PathBuf,
+    },
+    /// None of the running sessions has this name.
+    #[error("no running session is named `{text}`")]
+    NotRunning {
+        /// The text, cut and made printable.
+        text: String,
+    },
+    /// The file of a token cannot be written, or something stands in its place.
+    #[error("the token file `{}` cannot be made: {source}", path.display())]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A suffix that fits several sessions.
     #[error("`{text}` fits {} sessions: {}", candidates.len(), list(candidates))]
     AmbiguousSession {
@@ -199,7 +219,10 @@ impl Error {
             Self::NoSessions { .. }
             | Self::BadSessionName { .. }
             | Self::SessionNotFound { .. }
+            | Self::NoneRunning { .. }
+            | Self::NotRunning { .. }
             | Self::AmbiguousSession { .. } => "E-REC-006",
+            Self::TokenFile { .. } => "E-RUN-041",
         }
     }
 
@@ -240,6 +263,10 @@ impl Error {
             Self::BadSessionName { .. } | Self::SessionNotFound { .. } => {
                 "`mur trace list` shows the recorded sessions".into()
             }
+            Self::NoneRunning { .. } => "start one with `mur run`".into(),
+            Self::NotRunning { .. } => "`mur ps` shows the running sessions".into(),
+            Self::TokenFile { source, .. } if is_full(source) => "free some space and start again".into(),
+            Self::TokenFile { path, .. } => format!("remove `{}` if no session of that id runs", path.display()),
             Self::AmbiguousSession { .. } => "give more of the id's last characters".into(),
         }
     }

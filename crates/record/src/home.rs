@@ -155,27 +155,39 @@ impl Home {
     /// # Errors
     /// An [`Error`] that says what would have been accepted, or lists what fits.
     pub fn find_session(&self, text: &str) -> Result<SessionId, Error> {
-        let sessions = self.sessions()?;
-        let not_found = || Error::SessionNotFound { text: echo(text) };
-        if let Some(rank) = text.strip_prefix('@') {
-            let rank = rank
-                .parse::<usize>()
-                .ok()
-                .filter(|&rank| rank > 0)
-                .ok_or_else(|| Error::BadSessionName { text: echo(text) })?;
-            if sessions.is_empty() {
-                return Err(Error::NoSessions { path: self.path.join("sessions") });
-            }
-            return sessions.into_iter().nth(rank - 1).ok_or_else(not_found);
+        let mut sessions = self.sessions()?;
+        if sessions.is_empty() && text.starts_with('@') {
+            return Err(Error::NoSessions { path: self.path.join("sessions") });
         }
-        if text.len() < SUFFIX_MIN || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err(Error::BadSessionName { text: echo(text) });
+        let index = pick(&sessions, text)?;
+        Ok(sessions.swap_remove(index))
+    }
+}
+
+/// Which of these sessions, newest first, a person means.
+pub(crate) fn pick(sessions: &[SessionId], text: &str) -> Result<usize, Error> {
+    let not_found = || Error::SessionNotFound { text: echo(text) };
+    if let Some(rank) = text.strip_prefix('@') {
+        let rank = rank
+            .parse::<usize>()
+            .ok()
+            .filter(|&rank| rank > 0)
+            .ok_or_else(|| Error::BadSessionName { text: echo(text) })?;
+        return (rank <= sessions.len()).then(|| rank - 1).ok_or_else(not_found);
+    }
+    if text.len() < SUFFIX_MIN || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Err(Error::BadSessionName { text: echo(text) });
+    }
+    let fitting: Vec<usize> = (0..sessions.len())
+        .filter(|&index| sessions.get(index).is_some_and(|id| id.as_str().ends_with(text)))
+        .collect();
+    match *fitting {
+        [] => Err(not_found()),
+        [index] => Ok(index),
+        _ => {
+            let candidates = fitting.iter().filter_map(|&index| sessions.get(index).cloned()).collect();
+            Err(Error::AmbiguousSession { text: echo(text), candidates })
         }
-        let mut fitting: Vec<SessionId> = sessions.into_iter().filter(|id| id.as_str().ends_with(text)).collect();
-        if fitting.len() > 1 {
-            return Err(Error::AmbiguousSession { text: echo(text), candidates: fitting });
-        }
-        fitting.pop().ok_or_else(not_found)
     }
 }
 

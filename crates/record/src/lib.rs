@@ -58,6 +58,7 @@ mod key;
 mod line;
 mod lines;
 mod regular;
+mod running;
 mod trace;
 
 pub use conversation::{ConversationReader, ConversationWriter, Reopened, pair_up};
@@ -72,6 +73,7 @@ pub use event::{
 pub use home::Home;
 pub use key::{PublicKey, TraceKey};
 pub use lines::MAX_LINE;
+pub use running::{Running, RunningSession, TokenKind, process_start};
 pub use trace::{
     BreakReason, Continued, Ending, Step, StepKind, TraceLine, TraceOptions, TraceReader, TraceSummary, TraceWriter,
     Unsigned, VerifyReport, VerifyStatus, verify,

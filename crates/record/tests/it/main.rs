@@ -15,4 +15,5 @@ mod home;
 mod key;
 mod readers;
 mod redaction;
+mod running;
 mod support;

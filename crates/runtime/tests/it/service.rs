@@ -178,7 +178,7 @@ async fn a_peer_knows_of_its_own_tasks_alone_and_a_reader_changes_nothing() {
     let theirs = handle.submit(Caller::Operator, sent("the operator's")).unwrap();
     let own = handle.submit(Caller::Peer, sent("the peer's")).unwrap();
     let seen = |caller| handle.tasks(caller, |_| true).into_iter().map(|view| view.id).collect::<Vec<_>>();
-    assert_eq!(seen(Caller::Peer), [own.id.clone()]);
+    assert_eq!(seen(Caller::Peer), std::slice::from_ref(&own.id));
     assert_eq!(seen(Caller::Diagnostics), [own.id.clone(), theirs.id.clone()]);
     let unknown = handle.cancel(Caller::Peer, &theirs.id).unwrap_err();
     assert!(matches!(unknown, RequestError::UnknownTask(_)));
