@@ -67,7 +67,7 @@ fn as_trace(scene: &Scene, bytes: &[u8]) {
         writer.append(None, start(&path)).unwrap();
     }
     writer.finish(&end(), Some(&scene.key)).unwrap();
-    assert_eq!(verify(&path, Some(&session), &public).unwrap().status, VerifyStatus::Verified);
+    assert_eq!(verify(&path, Some(&session), Some(&public)).unwrap().status, VerifyStatus::Verified);
 }
 
 fn as_conversation(scene: &Scene, bytes: &[u8]) {
