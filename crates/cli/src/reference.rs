@@ -13,8 +13,12 @@ pub fn command_markdown() -> String {
     let mut page = String::from(
         "# The command line\n\n<!-- generated from the command line's declaration; do not edit -->\n\n\
          Exit status of every command: 0 done, 1 what was asked about failed or was found wanting, 2 wrong usage or \
-         nothing could be done, 130 interrupted. Colours only on a terminal; `NO_COLOR` is honoured. Every `--json` prints one \
-         document, `mur run --json` one line at the start and one at the end.\n",
+         nothing could be done, 130 interrupted. Colours only on a terminal; `NO_COLOR` is honoured.\n\n\
+         Every `--json` prints one document. `mur run --json` prints one line when the session starts \
+         (`\"event\":\"started\"`) and one when it has ended (`\"ended\"`). A launch that is refused prints one line \
+         instead: `{\"event\":\"error\",\"code\",\"message\",\"hint\",\"diagnostics\"}`, where `diagnostics` holds the findings \
+         about the manifest as `mur check --json` has them, and is empty when the reason is another. Stderr says the \
+         same for people. Wrong usage of the command line itself is told on stderr alone.\n",
     );
     let mut root = Cli::command().term_width(100);
     root.build();
@@ -46,4 +50,25 @@ pub fn diagnostics_markdown() -> String {
         let _ = writeln!(page, "| `{code}` | {meaning} | {remedy} |");
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use crate::args::Cli;
+
+    fn hold(command: &clap::Command, path: &str) {
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(after.starts_with("Example:\n  ") && after.contains("mur "), "{path}: {after}");
+        for sub in command.get_subcommands() {
+            hold(sub, &format!("{path} {}", sub.get_name()));
+        }
+    }
+
+    #[test]
+    fn every_help_has_an_example() {
+        // Not built: the commands named `help` are the parser's own.
+        hold(&Cli::command(), "mur");
+    }
 }
