@@ -50,7 +50,7 @@ fn as_trace(scene: &Scene, bytes: &[u8]) {
     let path = scene.home.trace_path(&scene.session);
     write(&path, bytes).unwrap();
     let public = scene.key.public();
-    let report = verify(&path, None, &public).unwrap();
+    let report = verify(&path, None, Some(&public)).unwrap();
     assert_ne!(report.status, VerifyStatus::Verified, "nobody else has the key");
     let _ = TraceReader::open(&path).unwrap().count();
     let _ = TraceSummary::read(&path);

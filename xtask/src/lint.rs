@@ -22,6 +22,9 @@ pub(crate) fn run() -> Result<()> {
     sizes::check()?;
     step("lints");
     process::run(&mut cargo("clippy --workspace --all-targets --all-features -- -D warnings"))?;
+    step("fuzz targets (they compile)");
+    let fuzz = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
+    process::run(cargo("check --locked --no-default-features").args(fuzz).arg(target().join("fuzz")))?;
     step("documentation");
     process::run(cargo("doc --workspace --no-deps --document-private-items").env("RUSTDOCFLAGS", "-D warnings"))?;
     step("generated pages");
