@@ -1,8 +1,10 @@
 //! The command line, declared once: the parser, the help pages and the completions come from here.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use vocab::ContextId;
 
 /// Runs AI agents that their operator can bound, steer and audit.
 #[derive(Debug, Parser)]
@@ -58,6 +60,18 @@ pub(crate) struct RunArgs {
     /// The directory that the agent works in [default: a new one, below workdir/ beside the manifest]
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<PathBuf>,
+    /// The address to listen on [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
+    /// The port to listen on [default: the manifest's `network.internal_port`, else a free one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// The conversation that the task goes on with, or begins
+    #[arg(long, value_name = "CTX")]
+    pub(crate) context: Option<ContextId>,
+    /// Go on with the conversations of an earlier session; the task joins the latest unless --context names one
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) resume: Option<String>,
     /// Replace the manifest's system prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system_prompt: Option<String>,
