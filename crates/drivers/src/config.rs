@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use vocab::Driver;
 
 use crate::anthropic::Anthropic;
+use crate::client::ClientSetup;
 use crate::exchange::HttpDriver;
 use crate::openai::OpenAi;
 use crate::scripted::Scripted;
@@ -75,7 +76,7 @@ impl Config {
             retry: Retry::default(),
             idle_timeout: Duration::from_secs(300),
             user_agent: concat!("mur/", env!("CARGO_PKG_VERSION")).to_owned(),
-            extra_roots: std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from),
+            extra_roots: ClientSetup::roots_from_env(),
             script: None,
         }
     }

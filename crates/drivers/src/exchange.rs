@@ -4,8 +4,8 @@
 //! back, and turns each way of failing into a [`Fault`]. Redirects are not followed: the credential is
 //! for the endpoint that the operator named. It knows nothing of any provider's JSON.
 
-mod client;
 mod sse;
+mod unanswered;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -17,14 +17,16 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 use vocab::{BoxFuture, CallParams, DeltaSink, Driver, DriverError, DriverErrorKind as Kind, Reply, ToolSpec, Wire};
 
+use crate::client::ClientSetup;
 use crate::config::{BuildError, Config, Retry};
 use crate::failure::{Fault, Who};
 use crate::retry::{Attempt, with_retries};
 
-use client::Setup;
 pub(crate) use sse::Event;
 use sse::Sse;
 
+/// W3C trace context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The longest answer that is read.
 const LONGEST_REPLY: usize = 32 << 20;
 /// As much of an error's body as is read.
@@ -83,7 +85,7 @@ pub(crate) struct HttpDriver<P> {
     who: Who,
     retry: Retry,
     idle_timeout: Duration,
-    setup: Setup,
+    setup: ClientSetup,
     // Made at the first call: TLS set-up is no part of a launch that never calls.
     client: OnceLock<Result<reqwest::Client, Fault>>,
 }
@@ -100,7 +102,7 @@ impl<P: Protocol> HttpDriver<P> {
         Ok(Self {
             protocol: P::new(&config.model, &url, config.request)?,
             model: config.model,
-            setup: Setup::new(&url, &config.user_agent, config.extra_roots)?,
+            setup: ClientSetup::new(&url, &config.user_agent, config.extra_roots)?,
             url,
             headers,
             who: Who::new(P::NAME, host, config.api_key.as_ref()),
@@ -110,12 +112,17 @@ impl<P: Protocol> HttpDriver<P> {
         })
     }
 
-    async fn exchange(&self, body: Bytes, sink: &mut dyn DeltaSink) -> Result<Reply, Fault> {
-        let client = self.client.get_or_init(|| self.setup.client()).as_ref().map_err(Clone::clone)?;
-        let request = client.post(self.url.clone()).headers(self.headers.clone()).body(body);
+    async fn exchange(&self, call: &Call<'_, P>, sink: &mut dyn DeltaSink) -> Result<Reply, Fault> {
+        let client = self.client.get_or_init(|| self.setup.client().map_err(unanswered::unmade));
+        let client = client.as_ref().map_err(Clone::clone)?;
+        let mut headers = self.headers.clone();
+        if let Some(traceparent) = &call.traceparent {
+            headers.insert(TRACEPARENT, traceparent.clone());
+        }
+        let request = client.post(self.url.clone()).headers(headers).body(call.body.clone());
         let response = match timeout(self.idle_timeout, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(client::fault(&error)),
+            Ok(Err(error)) => return Err(unanswered::fault(&error)),
             Err(_) => return Err(Fault::new(Kind::Network, format!("sent no answer within {:?}", self.idle_timeout))),
         };
         let response = self.accept(response).await?;
@@ -193,7 +200,7 @@ impl<P: Protocol> HttpDriver<P> {
                 }
                 Ok(Err(error)) => {
                     let fault = Fault::new(Kind::CutStream, "broke off in the middle of the answer: ");
-                    return Err(client::because(fault, &error));
+                    return Err(unanswered::because(fault, &error));
                 }
                 Err(_) => {
                     return Err(Fault::new(
@@ -244,7 +251,8 @@ impl<P: Protocol> Driver for HttpDriver<P> {
         sink: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Reply, DriverError>> {
         Box::pin(async move {
-            let call = Call { driver: self, body: Bytes::from(wire.body(params)) };
+            let traceparent = params.traceparent.and_then(|context| HeaderValue::try_from(context.to_string()).ok());
+            let call = Call { driver: self, body: Bytes::from(wire.body(params)), traceparent };
             with_retries(&self.retry, &call, sink).await
         })
     }
@@ -253,12 +261,14 @@ impl<P: Protocol> Driver for HttpDriver<P> {
 struct Call<'a, P> {
     driver: &'a HttpDriver<P>,
     body: Bytes,
+    /// The span that the call is, for a provider that measures too.
+    traceparent: Option<HeaderValue>,
 }
 
 impl<P: Protocol> Attempt for Call<'_, P> {
     fn attempt<'a>(&'a self, sink: &'a mut dyn DeltaSink) -> BoxFuture<'a, Result<Reply, DriverError>> {
         Box::pin(async move {
-            let outcome = self.driver.exchange(self.body.clone(), sink).await;
+            let outcome = self.driver.exchange(self, sink).await;
             outcome.map_err(|fault| self.driver.who.error(fault))
         })
     }

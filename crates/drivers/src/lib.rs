@@ -21,6 +21,7 @@
 //! ```
 
 mod anthropic;
+mod client;
 mod config;
 mod exchange;
 mod failure;
@@ -30,4 +31,5 @@ mod retry;
 mod scripted;
 mod wire;
 
+pub use client::{ClientError, ClientSetup};
 pub use config::{BuildError, Config, DRIVERS, Retry, build};

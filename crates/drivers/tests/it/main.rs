@@ -9,4 +9,5 @@ mod scripted;
 mod splits;
 mod support;
 mod tls;
+mod traceparent;
 mod variations;
