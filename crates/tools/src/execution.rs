@@ -38,6 +38,14 @@ pub(crate) trait Failure: Send + 'static {
     fn for_model(&self) -> String;
 }
 
+/// What becomes of a call whose work ended early.
+pub(crate) fn ended_early<E: Failure>(stop: Stop<E>) -> Outcome {
+    match stop {
+        Stop::Denied(denial) => Outcome::Refused(denial),
+        Stop::Failed(error) => Outcome::Ran(RawResult::error(error.for_model())),
+    }
+}
+
 struct Waiting<F>(F);
 
 impl<F, W, E> Execution for Waiting<F>
@@ -51,11 +59,7 @@ where
             if cancel.is_canceled() {
                 return Outcome::NotRun(RuntimeWords::new("the call was canceled before it began"));
             }
-            match (self.0)(permit, cancel).await {
-                Ok(result) => Outcome::Ran(result),
-                Err(Stop::Denied(denial)) => Outcome::Refused(denial),
-                Err(Stop::Failed(error)) => Outcome::Ran(RawResult::error(error.for_model())),
-            }
+            (self.0)(permit, cancel).await.map_or_else(ended_early, Outcome::Ran)
         })
     }
 }

@@ -4,19 +4,26 @@
 //! (`{"status": "passed|failed|error", …}`) or in plain text. Anything that is not exactly the form is
 //! plain text: guessing would let half an answer pass for a whole one. An exit status other than 0 is a
 //! failure whatever stdout says.
+//!
+//! `{"status": "input_required", "prompt": …}` asks whoever sent the task. A process that waits for people
+//! would hold its time limit, so it ends, and the program is started again with the answers so far beside
+//! its input: `{"input": …, "answers": [ … ]}`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fence::RuntimeWords;
 use manifest::ToolPackage;
-use policy::{ActionKind, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{
+    ActionKind, Cancel, Effect, Execution, Operation, Outcome, Permit, Proposal, Question, RawResult, Resume, Tool,
+};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use vocab::{StateEffect, ToolSpec};
+use serde_json::{Map, Value, json};
+use vocab::{BoxFuture, StateEffect, ToolSpec};
 
 use crate::definition::Definition;
-use crate::execution::waiting;
+use crate::execution::ended_early;
 use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes};
 use crate::{Environment, ToolError};
 
@@ -52,11 +59,69 @@ pub fn native_tool(
     });
     Ok(definition.tool(move |action, input| {
         let action = action.with(Effect::argv(command.clone())).with(Effect::path(Operation::Execute, &root));
-        let stdin = json!({"input": input}).to_string().into_bytes();
-        let native = Arc::clone(&native);
-        Ok(Proposal { action, execution: waiting(|permit, cancel| native.run(stdin, permit, cancel)) })
+        let call = Call { native: Arc::clone(&native), input: input.clone(), answers: Vec::new() };
+        Ok(Proposal { action, execution: Box::new(call) })
     }))
 }
+
+/// One call, with the answers that it has had.
+struct Call {
+    native: Arc<Native>,
+    input: Map<String, Value>,
+    answers: Vec<String>,
+}
+
+/// A call whose tool asked something.
+struct Asked {
+    call: Call,
+    permit: Permit,
+    cancel: Cancel,
+}
+
+impl Execution for Call {
+    fn run(self: Box<Self>, permit: Permit, cancel: Cancel) -> BoxFuture<'static, Outcome> {
+        Box::pin(self.go(permit, cancel))
+    }
+}
+
+impl Resume for Asked {
+    fn answer(self: Box<Self>, answer: String) -> BoxFuture<'static, Outcome> {
+        let Self { mut call, permit, cancel } = *self;
+        call.answers.push(answer);
+        Box::pin(call.go(permit, cancel))
+    }
+}
+
+impl Call {
+    async fn go(self, permit: Permit, mut cancel: Cancel) -> Outcome {
+        if cancel.is_canceled() {
+            return Outcome::NotRun(RuntimeWords::new("the call was canceled before it began"));
+        }
+        let mut stdin = json!({"input": self.input});
+        if let Some(stdin) = stdin.as_object_mut().filter(|_| !self.answers.is_empty()) {
+            stdin.insert("answers".to_owned(), json!(self.answers));
+        }
+        match self.native.run(stdin.to_string().into_bytes(), &permit, &mut cancel).await {
+            Ok(Told::Result(result)) => Outcome::Ran(result),
+            Ok(Told::Question(_)) if self.answers.len() >= QUESTIONS => Outcome::Ran(RawResult::error(format!(
+                "the tool asked more than {QUESTIONS} questions and was given up"
+            ))),
+            Ok(Told::Question(prompt)) => {
+                Outcome::Asks(Question { prompt, resume: Box::new(Asked { call: self, permit, cancel }) })
+            }
+            Err(stop) => ended_early(stop),
+        }
+    }
+}
+
+/// What a tool's process came to.
+enum Told {
+    Result(RawResult),
+    Question(String),
+}
+
+/// How often one call may ask.
+const QUESTIONS: usize = 16;
 
 struct Native {
     name: String,
@@ -68,7 +133,7 @@ struct Native {
 }
 
 impl Native {
-    async fn run(self: Arc<Self>, stdin: Vec<u8>, permit: Permit, mut cancel: Cancel) -> Result<RawResult, Halt> {
+    async fn run(&self, stdin: Vec<u8>, permit: &Permit, cancel: &mut Cancel) -> Result<Told, Halt> {
         let cwd = permit.root().to_owned();
         let program = self.program()?;
         let cleared = permit.confirm_process(&program, &cwd)?;
@@ -80,13 +145,18 @@ impl Native {
             timeout: self.processes.timeout,
             log: Some(permit.action().call_id().to_owned()),
         };
-        let finished = proc::run(&self.processes, cleared, job, &mut cancel).await?;
+        let finished = proc::run(&self.processes, cleared, job, cancel).await?;
         let mut facts = finished.facts(&self.name, &self.shown);
         let answer = finished.answer();
+        if let Some(Answer { status: Status::InputRequired, prompt: Some(prompt), .. }) = &answer
+            && finished.succeeded()
+        {
+            return Ok(Told::Question(prompt.clone()));
+        }
         facts.truncated |= answer.as_ref().is_some_and(|answer| answer.truncated);
         let (failed, text) = told(&finished, answer, permit.root());
         let result = if failed { RawResult::error(text) } else { RawResult::ok(text) };
-        Ok(result.with_facts(facts))
+        Ok(Told::Result(result.with_facts(facts)))
     }
 
     fn program(&self) -> Result<PathBuf, ProcessError> {
@@ -106,6 +176,8 @@ impl Native {
 struct Answer {
     status: Status,
     #[serde(default)]
+    prompt: Option<String>,
+    #[serde(default)]
     summary: Option<String>,
     #[serde(default)]
     data: Value,
@@ -114,11 +186,13 @@ struct Answer {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 enum Status {
     Passed,
     Failed,
     Error,
+    /// Without a prompt, or from a process that failed, it is a failure like others.
+    InputRequired,
 }
 
 impl Finished {
@@ -165,6 +239,7 @@ impl Answer {
             Status::Passed => "passed",
             Status::Failed => "failed",
             Status::Error => "error",
+            Status::InputRequired => "input_required without a prompt",
         };
         let mut text = match self.summary.as_deref() {
             Some(summary) if !summary.is_empty() => format!("{status}: {summary}\n"),

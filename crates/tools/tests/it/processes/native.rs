@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manifest::{ArtifactBody, Program};
-use policy::Tool;
+use policy::{Outcome, Tool, cancel_pair};
 use serde_json::json;
 use tools::EnvironmentGrant;
 
@@ -122,4 +122,49 @@ async fn output_that_is_too_long_for_the_form_is_text_in_part() {
         .await;
     assert!(seen.text.starts_with("stdout, its first 131072 bytes and its last 131072 bytes (the full output is in logs/call_1.stdout.log):\n{\"status\""));
     assert!(!seen.is_error && seen.facts.truncated);
+}
+
+/// The shell script of a tool that asks until it has this many answers.
+fn asks(answers: usize) -> String {
+    let enough = vec!["\"[^\"]*\""; answers].join(",");
+    format!(
+        "input=$(cat)\nif echo \"$input\" | grep -q '\"answers\":\\[{enough}\\]'\nthen echo \"got $input\"\n\
+         else echo '{{\"status\":\"input_required\",\"prompt\":\"which?\"}}'\nfi"
+    )
+}
+
+#[tokio::test]
+async fn a_tool_that_asks_is_started_again_with_the_answers() {
+    let host = Host::new();
+    let tool = probe(&host, &asks(2));
+    let (_canceler, cancel) = cancel_pair();
+    let mut outcome = host.outcome(&tool, json!({"q": "x"}), cancel).await;
+    for answer in ["left", "}, really"] {
+        let Outcome::Asks(question) = outcome else { panic!("it does not ask: {outcome:?}") };
+        assert_eq!(question.prompt, "which?");
+        outcome = question.resume.answer(answer.to_owned()).await;
+    }
+    let Outcome::Ran(result) = outcome else { panic!("it still asks: {outcome:?}") };
+    let shown = result.protect().redact(&host.processes.redactor).fence(&fence::Source::tool("t"));
+    let text: String = shown.parts.iter().map(super::text_of).collect();
+    let expected = "<untrusted-content source=tool:t>\ngot {\"input\":{\"q\":\"x\"},\"answers\":[\"left\",\"}, really\"]}\n\n</untrusted-content>";
+    assert_eq!(text, expected);
+}
+
+#[tokio::test]
+async fn a_tool_that_asks_for_ever_is_given_up_and_a_question_of_a_failed_process_is_none() {
+    let host = Host::new();
+    let tool = probe(&host, &asks(99));
+    let (_canceler, cancel) = cancel_pair();
+    let mut outcome = host.outcome(&tool, json!({"q": ""}), cancel).await;
+    let mut questions = 0;
+    while let Outcome::Asks(question) = outcome {
+        questions += 1;
+        outcome = question.resume.answer("again".to_owned()).await;
+    }
+    assert_eq!(questions, 16);
+    let failed = host.call(&probe(&host, &format!("{}\nexit 3", asks(1))), json!({"q": ""})).await;
+    assert!(failed.is_error && failed.text.starts_with("the tool failed: "), "{}", failed.text);
+    let no_prompt = host.call(&probe(&host, "echo '{\"status\":\"input_required\"}'"), json!({"q": ""})).await;
+    assert_eq!((no_prompt.text.as_str(), no_prompt.is_error), ("input_required without a prompt\n", true));
 }
