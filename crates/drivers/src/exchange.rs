@@ -4,7 +4,6 @@
 //! back, and turns each way of failing into a [`Fault`]. Redirects are not followed: the credential is
 //! for the endpoint that the operator named. It knows nothing of any provider's JSON.
 
-mod sse;
 mod unanswered;
 
 use std::sync::OnceLock;
@@ -21,9 +20,7 @@ use crate::client::ClientSetup;
 use crate::config::{BuildError, Config, Retry};
 use crate::failure::{Fault, Who};
 use crate::retry::{Attempt, with_retries};
-
-pub(crate) use sse::Event;
-use sse::Sse;
+use crate::sse::{Event, Sse};
 
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -213,7 +210,7 @@ impl<P: Protocol> HttpDriver<P> {
             if total > LONGEST_REPLY {
                 return Err(Fault::bad(format!("sent an answer of more than {} MiB", LONGEST_REPLY >> 20)));
             }
-            let whole = sse.feed(&chunk, &mut |event| {
+            let whole = sse.feed::<Fault>(&chunk, &mut |event| {
                 let step = decoder.event(event, sink)?;
                 if step != Step::Nothing {
                     heard = Instant::now();

@@ -12,6 +12,8 @@ use secrets::{Redactor, Secret};
 use serde_json::Value;
 use vocab::{DriverError, DriverErrorKind as Kind};
 
+use crate::sse::SseError;
+
 /// The longest piece of a provider's words that a message shows, in characters.
 const SHOWN: usize = 300;
 
@@ -25,6 +27,12 @@ pub(crate) struct Fault {
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) retryable: bool,
+}
+
+impl From<SseError> for Fault {
+    fn from(error: SseError) -> Self {
+        Self::bad(error.to_string())
+    }
 }
 
 /// Words of somebody else, and how they are shown.

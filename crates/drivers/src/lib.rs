@@ -29,7 +29,9 @@ mod openai;
 mod reply;
 mod retry;
 mod scripted;
+mod sse;
 mod wire;
 
 pub use client::{ClientError, ClientSetup};
 pub use config::{BuildError, Config, DRIVERS, Retry, build};
+pub use sse::{Event as SseEvent, Sse, SseError};

@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use vocab::{Delta, DeltaSink, Part, Reply, StopReason, Thinking, Usage};
 
-use crate::exchange::{Decoder, Event, Step};
+use crate::exchange::{Decoder, Step};
 use crate::failure::Fault;
 use crate::reply::{self, Calls, count, settle};
+use crate::sse::Event;
 
 #[derive(Deserialize)]
 struct Frame {

@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde_json::{Number, Value};
 use vocab::{Delta, DeltaSink, Part, Reply, StopReason, Usage};
 
-use crate::exchange::{Decoder, Event, Step};
+use crate::exchange::{Decoder, Step};
 use crate::failure::Fault;
 use crate::reply::{self, Calls, count, settle};
+use crate::sse::Event;
 
 #[derive(Deserialize)]
 struct Chunk {

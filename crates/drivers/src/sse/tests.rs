@@ -1,9 +1,8 @@
 use proptest::prelude::*;
 
-use super::Sse;
-use crate::failure::Fault;
+use super::{Sse, SseError};
 
-fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<(String, String)>, Fault> {
+fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<(String, String)>, SseError> {
     let mut events = Vec::new();
     let mut sse = Sse::default();
     for chunk in chunks {
@@ -40,17 +39,34 @@ fn a_stop_leaves_the_rest_unread() {
     let mut sse = Sse::default();
     let stopped = sse.feed(b"data: a\n\ndata: b\n\n", &mut |_| {
         seen += 1;
-        Ok(true)
+        Ok::<_, SseError>(true)
     });
     assert_eq!((stopped, seen), (Ok(true), 1));
 }
 
 #[test]
-fn a_line_has_a_bound() {
+fn an_id_is_that_of_its_own_event_alone() {
+    let mut ids = Vec::new();
+    let mut sse = Sse::default();
+    let text = "id: 7\ndata: a\n\ndata: b\n\nid: 8\n\ndata: c\n\nid: 9\0\ndata: d\n\nid:10\nid\ndata: e\n\n";
+    sse.feed(text.as_bytes(), &mut |event| {
+        ids.push((event.data.to_owned(), event.id.map(str::to_owned)));
+        Ok::<_, SseError>(false)
+    })
+    .unwrap();
+    let expected = [("a", Some("7")), ("b", None), ("c", None), ("d", None), ("e", Some(""))];
+    assert_eq!(ids, expected.map(|(data, id)| (data.to_owned(), id.map(str::to_owned))));
+}
+
+#[test]
+fn a_line_and_an_event_have_bounds() {
     let line = vec![b'x'; 8 << 20];
     assert_eq!(decode([line.as_slice(), b"\n\n"]), Ok(Vec::new()));
     let error = decode([line.as_slice(), b"x"]).unwrap_err();
-    assert_eq!(error.detail, "sent a line of more than 8 MiB");
+    assert_eq!(error.to_string(), "sent a line of more than 8 MiB");
+    let half: Vec<u8> = [b"data:".as_slice(), &[b'x'; 4 << 20], b"\n"].concat();
+    assert_eq!(decode([half.as_slice(), &half, b"\n"]).unwrap().len(), 1);
+    assert_eq!(decode([half.as_slice(), &half, b"data:x\n"]), Err(SseError::LongEvent));
 }
 
 proptest! {
