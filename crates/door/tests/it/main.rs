@@ -1,1 +1,13 @@
-//! The door against real sockets.
+//! The door before a real session with a fake model, over real sockets.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that meets what it does not expect fails at that place")]
+
+mod broken;
+mod client;
+mod lanes;
+mod legacy;
+mod rest;
+mod stage;
+mod streams;
+mod tokens;
+mod v1;

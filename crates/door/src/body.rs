@@ -1,0 +1,87 @@
+//! A request's body, within its limits: how long, how late, and how much of all bodies together.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use hyper::body::{Body as _, Incoming};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use http_body_util::BodyExt as _;
+
+use crate::refusal::Refusal;
+use crate::site::Site;
+
+/// A body that may not have been asked for yet.
+pub(crate) struct Inbound {
+    body: Option<Incoming>,
+    /// Whether bytes of it may still be on their way.
+    left: bool,
+}
+
+/// A body that was read, and its part of what all bodies may take.
+pub(crate) struct Read {
+    pub(crate) bytes: Bytes,
+    _held: Option<OwnedSemaphorePermit>,
+}
+
+impl Inbound {
+    pub(crate) fn new(body: Incoming) -> Self {
+        Self { left: !body.is_end_stream(), body: Some(body) }
+    }
+
+    /// Whether something of the body was left unread, so that the connection cannot go on.
+    pub(crate) fn is_left(&self) -> bool {
+        self.left
+    }
+
+    /// Reads it to its end. A second reading gives nothing.
+    pub(crate) async fn read(&mut self, site: &Site, headers: &HeaderMap) -> Result<Read, Refusal> {
+        let Some(body) = self.body.take() else { return Ok(Read { bytes: Bytes::new(), _held: None }) };
+        if self.left && !is_json(headers) {
+            return Err(Refusal::MediaType);
+        }
+        let most = u64::try_from(site.limits.body).unwrap_or(u64::MAX);
+        if body.size_hint().lower() > most {
+            return Err(Refusal::TooLarge(site.limits.body));
+        }
+        let read = timeout(site.limits.receive, collect(site, body)).await.map_err(|_| Refusal::Slow)??;
+        self.left = false;
+        Ok(read)
+    }
+}
+
+async fn collect(site: &Site, mut body: Incoming) -> Result<Read, Refusal> {
+    let mut bytes = BytesMut::new();
+    let mut held: Option<OwnedSemaphorePermit> = None;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { continue };
+        if bytes.len() + data.len() > site.limits.body {
+            return Err(Refusal::TooLarge(site.limits.body));
+        }
+        let more = u32::try_from(data.len()).map_err(|_| Refusal::Overloaded)?;
+        let more = std::sync::Arc::clone(&site.bodies).try_acquire_many_owned(more).map_err(|_| Refusal::Overloaded)?;
+        match &mut held {
+            Some(held) => held.merge(more),
+            None => held = Some(more),
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Read { bytes: bytes.freeze(), _held: held })
+}
+
+/// Whether a body may be read as JSON: it says so or says nothing, and is not packed.
+fn is_json(headers: &HeaderMap) -> bool {
+    if headers.contains_key(CONTENT_ENCODING) {
+        return false;
+    }
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    match (types.next(), types.next()) {
+        (None, _) => true,
+        (Some(value), None) => value.to_str().is_ok_and(|value| {
+            let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+        }),
+        (Some(_), Some(_)) => false,
+    }
+}

@@ -1,0 +1,138 @@
+//! Connections: taken up to a number, each read and answered within its limits, all ended when the
+//! door closes.
+//!
+//! The accept loop is our own because the limits on heads and the lingering end of a connection are not to be
+//! had from a framework. A connection is half-closed when an answer left some of the request unread, and
+//! read for a while longer: closing at once would reset it, and the answer might never be seen.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use crate::refusal::Refusal;
+use crate::service;
+use crate::site::Site;
+use crate::socket::Socket;
+
+/// Bytes of a head that are kept; hyper takes a little more before it refuses.
+const HEAD: usize = 64 << 10;
+/// Header lines of a head.
+const HEADERS: usize = 64;
+/// How much of what a client still sends is read after its answer.
+const LINGER_BYTES: u64 = 1 << 20;
+/// Refused connections that are seen off at a time.
+const REFUSED: usize = 64;
+/// How long nothing is accepted after the system could not.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes connections until the door closes, then waits for those that are open.
+pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
+    let places = Arc::new(Semaphore::new(site.limits.connections));
+    let refused = Arc::new(Semaphore::new(REFUSED));
+    let mut closing = site.closing.clone();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((tcp, _)) => {
+                // Frames are small and wanted at once.
+                let _ = tcp.set_nodelay(true);
+                match Arc::clone(&places).try_acquire_owned() {
+                    Ok(place) => drop(tokio::spawn(connection(tcp, Arc::clone(&site), place))),
+                    Err(_) => refuse(tcp, &refused, site.limits.linger),
+                }
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            // Out of descriptors or memory: what is open goes on, and the rest can wait in the backlog.
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+    drop(listener);
+    let all = u32::try_from(site.limits.connections).unwrap_or(u32::MAX);
+    let _ = timeout(site.limits.close, places.acquire_many(all)).await;
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// Tells a client that there is no room; one whose request is not read is lost without a farewell when
+/// too many of them come.
+fn refuse(tcp: TcpStream, refused: &Arc<Semaphore>, linger: Duration) {
+    let _ = tcp.try_write(&Refusal::Overloaded.raw());
+    if let Ok(place) = Arc::clone(refused).try_acquire_owned() {
+        tokio::spawn(async move {
+            see_off(Socket::new(tcp, linger), linger).await;
+            drop(place);
+        });
+    }
+}
+
+async fn connection(tcp: TcpStream, site: Arc<Site>, _place: OwnedSemaphorePermit) {
+    let limits = site.limits;
+    // Whether an answer left some of its request unread.
+    let left = Arc::new(AtomicBool::new(false));
+    let mut closing = site.closing.clone();
+    let service = {
+        let left = Arc::clone(&left);
+        service_fn(move |request| Box::pin(service::answer(Arc::clone(&site), Arc::clone(&left), request)))
+    };
+    let mut connection = http1::Builder::new()
+        .half_close(true)
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(HEAD)
+        .max_headers(HEADERS)
+        .serve_connection(TokioIo::new(Socket::new(tcp, limits.stall)), service);
+    let mut told = false;
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            outcome = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break outcome,
+            _ = closing.wait_for(|closing| *closing), if !told => {
+                told = true;
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+            }
+        }
+    };
+    let parts = connection.into_parts();
+    let mut socket = parts.io.into_inner();
+    match outcome {
+        Ok(()) if !left.load(Ordering::Relaxed) => {
+            let _ = socket.shutdown().await;
+        }
+        Err(error) if error.is_timeout() => {
+            // A head that began and did not end; a connection that was idle is only closed.
+            if !parts.read_buf.is_empty() && socket.write_all(&Refusal::Slow.raw()).await.is_ok() {
+                see_off(socket, limits.linger).await;
+            }
+        }
+        Ok(()) => see_off(socket, limits.linger).await,
+        Err(error) if error.is_parse() => see_off(socket, limits.linger).await,
+        Err(_) => {}
+    }
+}
+
+/// Says that nothing more comes, and reads what the client still sends, for a while.
+async fn see_off(mut socket: Socket, linger: Duration) {
+    if socket.shutdown().await.is_err() {
+        return;
+    }
+    let mut rest = socket.take(LINGER_BYTES);
+    let mut buffer = [0; 4096];
+    let _ = timeout(linger, async { while !matches!(rest.read(&mut buffer).await, Ok(0) | Err(_)) {} }).await;
+}

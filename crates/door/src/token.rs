@@ -1,0 +1,154 @@
+//! Bearer tokens of one session: who made them, what they open, and nothing that must be stored to check.
+//!
+//! A token is `<tag>.<base64url JSON {"session_id","minted_ms"}>.<base64url HMAC-SHA256>`. The tag is under
+//! the MAC, so a token of one scope cannot be turned into one of another; a further scope is one more tag.
+//! Neither the key nor a token can be printed, compared or serialized by accident.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+use vocab::SessionId;
+use zeroize::Zeroizing;
+
+use crate::DoorError;
+
+/// What the MAC is about, so that this key's MACs mean nothing anywhere else.
+const DOMAIN: &str = "murmur session token";
+/// No token of ours is longer; a longer one is not even looked at.
+const LONGEST: usize = 512;
+
+/// What a token opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Everything: the session's operator.
+    Operator,
+    /// Looking, and nothing else (`diagnostics:read`).
+    Diagnostics,
+    /// Tasks of one's own: another capsule.
+    Peer,
+}
+
+impl Scope {
+    const ALL: [Self; 3] = [Self::Operator, Self::Diagnostics, Self::Peer];
+
+    /// The word that a token of this scope begins with.
+    #[must_use]
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Operator => "door1",
+            Self::Diagnostics => "diag1",
+            Self::Peer => "peer1",
+        }
+    }
+}
+
+/// A bearer token; cleared from memory when it is dropped.
+pub struct Token(Zeroizing<String>);
+
+impl Token {
+    /// The token itself, for its file or a header.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The key that a session's tokens are made and checked with; cleared from memory when it is dropped.
+pub struct TokenKey(Zeroizing<[u8; 32]>);
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    session_id: SessionId,
+    minted_ms: u64,
+}
+
+impl TokenKey {
+    /// A fresh key.
+    ///
+    /// # Errors
+    /// [`DoorError::Randomness`].
+    pub fn new() -> Result<Self, DoorError> {
+        let mut key = Zeroizing::new([0; 32]);
+        SystemRandom::new().fill(key.as_mut_slice()).map_err(|_| DoorError::Randomness)?;
+        Ok(Self(key))
+    }
+
+    /// Makes a token of this scope for this session; `now_ms` is the time, in milliseconds since the Unix
+    /// epoch.
+    #[must_use]
+    pub fn mint(&self, scope: Scope, session: &SessionId, now_ms: u64) -> Token {
+        let claims = Claims { session_id: session.clone(), minted_ms: now_ms };
+        // Two plain fields: there is nothing that could fail to serialize.
+        let payload = BASE64.encode(serde_json::to_vec(&claims).unwrap_or_default());
+        let mac = hmac::sign(&self.key(), signed(scope, &payload).as_bytes());
+        Token(Zeroizing::new(format!("{}.{payload}.{}", scope.tag(), BASE64.encode(mac.as_ref()))))
+    }
+
+    /// What a token opens, if it is one of this session's. The comparison takes the same time wherever
+    /// the tokens differ.
+    #[must_use]
+    pub fn verify(&self, token: &str, session: &SessionId) -> Option<Scope> {
+        if token.len() > LONGEST {
+            return None;
+        }
+        let mut fields = token.split('.');
+        let (tag, payload, mac) = (fields.next()?, fields.next()?, fields.next()?);
+        if fields.next().is_some() {
+            return None;
+        }
+        let scope = Scope::ALL.into_iter().find(|scope| scope.tag() == tag)?;
+        let mac = BASE64.decode(mac).ok()?;
+        hmac::verify(&self.key(), signed(scope, payload).as_bytes(), &mac).ok()?;
+        let claims: Claims = serde_json::from_slice(&BASE64.decode(payload).ok()?).ok()?;
+        (claims.session_id == *session).then_some(scope)
+    }
+
+    /// Made for each use: ring's own form of a key is not cleared when it is dropped.
+    fn key(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, self.0.as_slice())
+    }
+}
+
+/// Neither a tag nor a payload holds a NUL, so no two triples give the same text.
+fn signed(scope: Scope, payload: &str) -> String {
+    format!("{}\0{DOMAIN}\0{payload}", scope.tag())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use vocab::SessionId;
+
+    use super::{Scope, TokenKey};
+
+    #[test]
+    fn a_token_opens_its_own_scope_of_its_own_session_and_key() {
+        let (key, session) = (TokenKey::new().unwrap(), SessionId::new());
+        for scope in Scope::ALL {
+            let token = key.mint(scope, &session, 7);
+            assert_eq!(key.verify(token.reveal(), &session), Some(scope));
+            assert_eq!(key.verify(token.reveal(), &SessionId::new()), None);
+            assert_eq!(TokenKey::new().unwrap().verify(token.reveal(), &session), None);
+            for other in Scope::ALL.into_iter().filter(|other| *other != scope) {
+                let turned = token.reveal().replacen(scope.tag(), other.tag(), 1);
+                assert_eq!(key.verify(&turned, &session), None, "{scope:?} is no {other:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_other_text_is_a_token(at in 0_usize..200, with in "[A-Za-z0-9._=-]", extra in ".{0,8}") {
+            let (key, session) = (TokenKey::new().unwrap(), SessionId::new());
+            let token = key.mint(Scope::Operator, &session, 7);
+            let good = token.reveal();
+            let mut bad: String = good.chars().enumerate()
+                .map(|(index, c)| if index == at % good.len() { with.chars().next().unwrap() } else { c })
+                .collect();
+            bad.push_str(&extra);
+            prop_assert_eq!(key.verify(&bad, &session), (bad == good).then_some(Scope::Operator));
+        }
+    }
+}
