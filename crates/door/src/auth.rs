@@ -24,13 +24,16 @@ pub(crate) fn sender(site: &Site, headers: &HeaderMap, needed: bool) -> Result<S
     let caller = match (shown.next(), shown.next()) {
         (None, _) => None,
         (Some(_), Some(_)) => return Err(Refusal::Unauthorized),
-        (Some(value), None) => match value.to_str().map_err(|_| Refusal::Unauthorized)?.split_once(' ') {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+        (Some(value), None) => {
+            let value = value.to_str().map_err(|_| Refusal::Unauthorized)?;
+            let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+            if scheme.eq_ignore_ascii_case("bearer") {
                 let scope = site.key.verify(token.trim_matches(' '), &site.session.info().session);
                 Some(scope.map(caller).ok_or(Refusal::Unauthorized)?)
+            } else {
+                None
             }
-            _ => None,
-        },
+        }
     };
     let caller = match caller {
         Some(caller) => caller,

@@ -2,7 +2,12 @@
 
 use std::net::{SocketAddr, TcpListener};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
 use crate::DoorError;
+
+/// How much the system holds for a client that does not read; its own choice would be megabytes for each.
+const SEND_BUFFER: usize = 256 << 10;
 
 /// An address that connections can already be made to; they wait until the door opens.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ impl Listening {
         let fault = |source| DoorError::Bind { address, source };
         let listener = TcpListener::bind(address).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
+        // Connections inherit it.
+        set_socket_send_buffer_size(&listener, SEND_BUFFER).map_err(|error| fault(error.into()))?;
         let local = listener.local_addr().map_err(fault)?;
         Ok(Self { listener, local })
     }

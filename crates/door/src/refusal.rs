@@ -33,9 +33,9 @@ pub(crate) enum Refusal {
     /// With the number of bytes that it may have.
     #[error("the body is longer than {0} bytes")]
     TooLarge(usize),
-    #[error("the body did not come in time")]
+    #[error("the request did not come in time")]
     Slow,
-    #[error("the body ended early or is not framed as HTTP wants it")]
+    #[error("the request ended early or is not framed as HTTP wants it")]
     Broken,
     #[error("too much is under way here; try again later")]
     Overloaded,

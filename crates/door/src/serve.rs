@@ -111,19 +111,24 @@ async fn connection(tcp: TcpStream, site: Arc<Site>, _place: OwnedSemaphorePermi
     };
     let parts = connection.into_parts();
     let mut socket = parts.io.into_inner();
-    match outcome {
-        Ok(()) if !left.load(Ordering::Relaxed) => {
-            let _ = socket.shutdown().await;
-        }
-        Err(error) if error.is_timeout() => {
-            // A head that began and did not end; a connection that was idle is only closed.
-            if !parts.read_buf.is_empty() && socket.write_all(&Refusal::Slow.raw()).await.is_ok() {
+    let left = left.load(Ordering::Relaxed);
+    // What hyper ends without a word: a head that began and did not come to its end.
+    let begun = !left && !parts.read_buf.is_empty();
+    let word = match &outcome {
+        Err(error) if begun && error.is_timeout() => Some(Refusal::Slow),
+        Err(error) if begun && error.is_incomplete_message() => Some(Refusal::Broken),
+        _ => None,
+    };
+    match (word, outcome) {
+        (Some(word), _) => {
+            if socket.write_all(&word.raw()).await.is_ok() {
                 see_off(socket, limits.linger).await;
             }
         }
-        Ok(()) => see_off(socket, limits.linger).await,
-        Err(error) if error.is_parse() => see_off(socket, limits.linger).await,
-        Err(_) => {}
+        (None, Ok(())) if !left => drop(socket.shutdown().await),
+        (None, Ok(())) => see_off(socket, limits.linger).await,
+        (None, Err(error)) if error.is_parse() => see_off(socket, limits.linger).await,
+        (None, Err(_)) => {}
     }
 }
 
