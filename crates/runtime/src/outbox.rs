@@ -89,6 +89,13 @@ impl Outbox {
         Ok(id)
     }
 
+    /// Tells whoever measures of an inference call that got no answer because the task was stopped.
+    pub(crate) fn given_up(&self, place: &Place, span: Span) {
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.given_up(&place.task, place.turn, span);
+        }
+    }
+
     /// Writes the last line, signed if there is a key.
     pub(crate) fn finish(&self, end: &SessionEnd<'_>, key: Option<&TraceKey>) -> Result<(), RecordError> {
         let written = self.trace.lock().unwrap_or_else(PoisonError::into_inner).finish(end, key).map(drop);

@@ -137,7 +137,11 @@ impl Run<'_> {
         };
         relay.finish(answer.as_ref().ok().and_then(|answer| answer.as_ref().err()))?;
         match answer {
-            Err(cause) => Ok(self.step(Event::Stop(cause))),
+            Err(cause) => {
+                let span = Span { context: span, parent: None, took: began.elapsed() };
+                self.shared.outbox.given_up(&self.place, span);
+                Ok(self.step(Event::Stop(cause)))
+            }
             Ok(Err(error)) => {
                 let error = redacted(error, self.shared.outbox.redactor());
                 let sentence = format!("{error}; {}", error.hint());

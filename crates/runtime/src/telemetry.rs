@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use record::{Event, SessionEnd};
-use vocab::TraceContext;
+use vocab::{TaskId, TraceContext};
 
 /// The span that an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,10 @@ pub trait Telemetry: Send + Sync {
     /// An event went on record. `span` comes with `session_start`, `task_start`, `inference`,
     /// `inference_error` and the lines of a call.
     fn event(&self, event: &Event<'_>, span: Option<Span>);
+
+    /// An inference call was given up because its task was stopped: no event tells of it, but its span
+    /// was passed on.
+    fn given_up(&self, task: &TaskId, turn: u32, span: Span);
 
     /// The session's last line went on record.
     fn end(&self, end: &SessionEnd<'_>);
