@@ -6,4 +6,5 @@ mod live;
 mod play;
 mod receiver;
 mod show;
+mod tls;
 mod tree;
