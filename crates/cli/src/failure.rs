@@ -31,6 +31,11 @@ struct Findings {
 }
 
 impl Failure {
+    /// What went wrong, in a sentence.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Wrong usage or something that does not exist: exit status 2.
     pub(crate) fn unusable(message: impl Into<String>) -> Self {
         Self { code: None, message: message.into(), hint: None, findings: None, status: UNUSABLE }

@@ -9,17 +9,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manifest::{BuiltinDriver, Capture, Choice, Containment, Credential, Loaded, Manifest};
+use manifest::{BuiltinDriver, Capture, Choice, Containment, Credential, Loaded, Manifest, TaskAcceptance};
 use policy::{Policy, Rules, Tool};
 use record::{Home, TraceKey};
-use runtime::{ContextDocument, Lifecycle, Limits, Observer, Registry, Setup, SkillEntry, system_prompt};
+use runtime::{
+    Acceptance, AfterTask, ContextDocument, Lifecycle, Limits, Observer, Registry, Setup, SkillEntry, system_prompt,
+};
 use secrets::{Lookup, Redactor, Reference, Secret};
-use vocab::{Driver, SessionId, SystemClock};
+use vocab::{ContextId, Driver, SessionId, SystemClock};
 
+use crate::address::Address;
 use crate::args::{Class, RunArgs};
 use crate::equip::{equip, missing_grant, scratch, try_tools};
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
+use crate::resume::Earlier;
 
 /// The longest task text.
 const TASK_MAX: u64 = 4 << 20;
@@ -30,6 +34,9 @@ pub(crate) struct Launch {
     session: SessionId,
     home: Home,
     workdir: PathBuf,
+    address: Address,
+    earlier: Option<Earlier>,
+    context: Option<ContextId>,
     driver: Box<dyn Driver>,
     redactor: Redactor,
     tools: Vec<Arc<dyn Tool>>,
@@ -54,7 +61,13 @@ impl Launch {
         let redactor = Redactor::new();
         let key = api_key(&loaded.manifest, &home)?;
         let driver = driver(&loaded.manifest, key, &redactor)?;
-        let given = given_workdir(args.workdir.as_deref(), &loaded, &home)?;
+        if args.task.is_none() && loaded.manifest.lifecycle.task_acceptance == TaskAcceptance::None {
+            return Err(no_task());
+        }
+        let earlier = args.resume.as_deref().map(|name| Earlier::find(&home, name)).transpose()?;
+        let before = earlier.as_ref().and_then(|earlier| earlier.workdir.as_deref());
+        let given = given_workdir(args.workdir.as_deref().or(before), &loaded, &home)?;
+        let address = Address::bind(&loaded.manifest, args)?;
         home.ensure().map_err(|error| record_failure(&error))?;
         // A key that cannot be used is told now, not when the task is done.
         TraceKey::load(&home).map_err(|error| record_failure(&error))?;
@@ -68,9 +81,27 @@ impl Launch {
         let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
         warnings.extend(equipment.warnings);
+        warnings.extend(address.warning());
         let system = system(&loaded.manifest, args.system_prompt.as_deref());
         let (tools, rules) = (equipment.tools, equipment.rules);
-        Ok(Self { loaded, session, home, workdir, driver, redactor, tools, rules, system, belongings, warnings })
+        let latest = earlier.as_ref().and_then(|earlier| earlier.contexts.last().cloned());
+        let context = args.context.clone().or(latest);
+        Ok(Self {
+            loaded,
+            session,
+            home,
+            workdir,
+            address,
+            earlier,
+            context,
+            driver,
+            redactor,
+            tools,
+            rules,
+            system,
+            belongings,
+            warnings,
+        })
     }
 
     pub(crate) fn session(&self) -> &SessionId {
@@ -79,6 +110,20 @@ impl Launch {
 
     pub(crate) fn capsule(&self) -> (&str, &str) {
         (self.loaded.manifest.name.as_str(), self.loaded.manifest.version.as_str())
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.address.url()
+    }
+
+    /// The conversation that the first task goes on with.
+    pub(crate) fn context(&self) -> Option<&ContextId> {
+        self.context.as_ref()
+    }
+
+    /// Whether the session waits for more when a task has ended.
+    pub(crate) fn sleeps(&self) -> bool {
+        self.loaded.manifest.lifecycle.after_task == manifest::AfterTask::Sleep
     }
 
     pub(crate) fn workdir(&self) -> &Path {
@@ -101,14 +146,19 @@ impl Launch {
         &self.warnings
     }
 
-    /// The setup, and what on disk lives as long as the session.
-    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Belongings) {
+    /// The setup, the address, and what on disk lives as long as the session.
+    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Address, Belongings) {
         let inference = &self.loaded.manifest.inference;
         let limits = Limits {
             max_turns: inference.max_turns,
             max_tokens: inference.max_tokens,
             max_session_tokens: inference.max_session_tokens,
         };
+        let (resumed_from, mut contexts) = self
+            .earlier
+            .as_ref()
+            .map_or((None, Vec::new()), |earlier| (Some(earlier.session.clone()), earlier.contexts.clone()));
+        contexts.extend(self.context.clone());
         let (name, version) = self.capsule();
         let setup = Setup {
             capsule: (name.to_owned(), version.to_owned()),
@@ -132,11 +182,11 @@ impl Launch {
             observer,
             telemetry: None,
             description: self.loaded.manifest.description.clone(),
-            lifecycle: Lifecycle::default(),
-            resumed_from: None,
-            contexts: Vec::new(),
+            lifecycle: lifecycle(&self.loaded.manifest),
+            resumed_from,
+            contexts,
         };
-        (setup, self.belongings)
+        (setup, self.address, self.belongings)
     }
 }
 
@@ -163,17 +213,38 @@ pub(crate) fn attempt(loaded: &Loaded) -> Trial {
     Trial { refused: steps.into_iter().flatten().collect(), missing }
 }
 
+fn lifecycle(manifest: &Manifest) -> Lifecycle {
+    let declared = &manifest.lifecycle;
+    Lifecycle {
+        acceptance: match declared.task_acceptance {
+            TaskAcceptance::None => Acceptance::None,
+            TaskAcceptance::Single => Acceptance::Single,
+            TaskAcceptance::Queue => Acceptance::Queue,
+        },
+        after_task: match declared.after_task {
+            manifest::AfterTask::Exit => AfterTask::Exit,
+            manifest::AfterTask::Sleep => AfterTask::Sleep,
+        },
+        queue_depth: usize::try_from(declared.queue_depth).unwrap_or(usize::MAX),
+        threaded: declared.conversation == manifest::ConversationMode::Threaded,
+        input_timeout: Duration::from_secs(declared.input_timeout_secs),
+    }
+}
+
+fn no_task() -> Failure {
+    let message = "there is no task, and the capsule takes none at its address (`lifecycle.task_acceptance: none`)";
+    Failure::unusable(message)
+        .code("E-RUN-001")
+        .hint("give one with `--task \"…\"`, `--task FILE`, or `--task -` for standard input")
+}
+
 /// The task's text: the argument itself, or what the file that it names holds.
-pub(crate) fn task(argument: Option<&str>) -> Result<String, Failure> {
+pub(crate) fn task(argument: &str) -> Result<String, Failure> {
     let bad = |message: String| Failure::unusable(message).code("E-RUN-001");
     let unread = |place: &str, why: &str| {
         bad(format!("cannot read the task from {place}: {why}"))
             .hint(format!("a task is UTF-8 text of at most {} MiB", TASK_MAX >> 20))
     };
-    let argument = argument.ok_or_else(|| {
-        bad("there is no task".to_owned())
-            .hint("give one with `--task \"…\"`, `--task FILE`, or `--task -` for standard input")
-    })?;
     let text = if argument == "-" {
         read_text(std::io::stdin().lock()).map_err(|why| unread("standard input", &why))?
     } else if Path::new(argument).exists() {

@@ -40,15 +40,9 @@ const ROWS: &[(&str, When, &str)] = &[
     ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
     ("capabilities.peers", Declared, "other capsules are not called"),
     ("control", Declared, "there is no control surface"),
-    ("lifecycle.task_acceptance", IsNot("single"), "a session runs one task"),
-    ("lifecycle.after_task", IsNot("exit"), "a session ends with its task"),
-    ("lifecycle.queue_depth", IsNot("8"), "tasks do not queue"),
-    ("lifecycle.conversation", IsNot("stateless"), "tasks do not share a conversation"),
-    ("lifecycle.input_timeout_secs", IsNot("600"), "tools cannot ask for input"),
     ("lifecycle.shell_grace_secs", IsNot("0"), "commands do not go on in the background"),
     ("verify", Declared, "there is no commit gate"),
     ("observability", Declared, "measurements are not exported"),
-    ("network", Declared, "a session has no address"),
     ("exports", Declared, "files are not shared"),
 ];
 

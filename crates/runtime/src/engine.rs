@@ -97,7 +97,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn add(&mut self, other: Self) {
+    /// Adds what another took.
+    pub fn add(&mut self, other: Self) {
         self.turns = self.turns.saturating_add(other.turns);
         self.tool_calls = self.tool_calls.saturating_add(other.tool_calls);
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);

@@ -1,27 +1,26 @@
-//! `mur run`: launch a capsule, run its task, say how it ended.
+//! `mur run`: launch a capsule, run its tasks, say how they ended.
 //!
-//! Everything that can be wrong is found before anything is made or started. Stdout carries the reply
-//! and nothing else; with `--json` it carries one line at the start and one at the end, or one with the error
-//! when it did not come to a start.
+//! Everything that can be wrong is found before anything is made or started. The session's address opens
+//! before the first task begins and closes after the last line of the record.
 
-use std::io::{IsTerminal as _, Write as _};
+mod telling;
 
-use anstyle::Style;
-use runtime::{Caller, NewTask, RequestError, Session, SessionHandle, TaskReport};
-use serde_json::json;
+use std::io::IsTerminal as _;
+
+use runtime::{Caller, NewTask, RequestError, Session, SessionHandle};
 use tokio::signal::unix::{SignalKind, signal};
 use vocab::{EndStatus, TaskSource};
 
+use crate::address::Opened;
 use crate::args::RunArgs;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::launch::{self, Launch};
-use crate::output::Output;
 use crate::progress::Progress;
-use crate::terminal::{count, printable};
+use telling::{Telling, json_line};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let refused = |failure| refused(args, failure);
-    let task = launch::task(args.task.as_deref()).map_err(refused)?;
+    let task = args.task.as_deref().map(launch::task).transpose().map_err(refused)?;
     let launch = Launch::prepare(args).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let status = runtime.block_on(session(args, launch, task));
@@ -30,40 +29,88 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     status
 }
 
-async fn session(args: &RunArgs, launch: Launch, task: String) -> Result<u8, Failure> {
-    let about = About::of(&launch);
+async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result<u8, Failure> {
     let live = !args.json && std::io::stdout().is_terminal();
+    let mut telling = Telling::of(&launch, args, live);
     let notes = (!args.quiet).then(|| Box::new(anstream::stderr()) as Box<dyn std::io::Write + Send>);
     let stream = live.then(|| Box::new(std::io::stdout()) as Box<dyn std::io::Write + Send>);
-    let (setup, mut belongings) = launch.into_setup(Box::new(Progress::new(notes, stream)));
+    let sleeps = launch.sleeps();
+    let context = launch.context().cloned();
+    let (setup, address, mut belongings) = launch.into_setup(Box::new(Progress::new(notes, stream)));
+    let (home, workdir, redactor) = (setup.home.clone(), setup.workdir.clone(), setup.redactor.clone());
     let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;
     belongings.settle();
     let handle = session.handle();
-    listen(handle.clone()).map_err(|failure| refused(args, failure))?;
-    if let Err(error) = about.announce(args) {
-        // The end may fail as well; the first failure is what the operator needs.
-        let _ = session.finish(Some(&error.to_string()));
-        return Err(error.into());
+    let opened = listen(handle.clone()).and_then(|()| address.open(&handle, &home, &workdir, &redactor));
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(failure) => return Err(give_up(session, None, refused(args, failure))),
+    };
+    if let Err(error) = telling.started(task.is_none()) {
+        return Err(give_up(session, Some(opened), error.into()));
     }
-    let task = NewTask { text: task, source: TaskSource::Cli, claim: None, context: None, traceparent: None };
-    let mut last = None;
-    let served = match handle.submit(Caller::Operator, task) {
-        Ok(_) => session.serve(&mut |report| last = Some(report.clone())).await.map(|()| last),
+    let served = match submit(&handle, task, context) {
+        Ok(()) => session.serve(&mut |report| telling.task_ended(report)).await,
         Err(RequestError::Record(error)) => Err(error),
-        Err(error) => return Err(Failure::unusable(error.to_string()).code("E-RUN-001")),
+        Err(error) => {
+            let failure = Failure::unusable(error.to_string()).code("E-RUN-001");
+            return Err(give_up(session, Some(opened), failure));
+        }
     };
     drop(belongings);
-    match served {
-        Ok(Some(report)) => {
-            let ended = session.finish(None);
-            let status = about.conclude(args, live, &report)?;
-            ended.map(|()| status).map_err(|error| launch::record_failure(&error).on_the_way())
-        }
-        Ok(None) => session.finish(None).map(|()| 0).map_err(|error| launch::record_failure(&error).on_the_way()),
-        Err(error) => {
-            let _ = session.finish(Some(&error.to_string()));
-            about.broke_off(args, &error.to_string())?;
+    let reason = served.as_ref().err().map(ToString::to_string);
+    let ended = session.finish(reason.as_deref());
+    opened.close();
+    match (served, ended) {
+        (Err(error), _) => {
+            telling.broke_off(&error.to_string())?;
             Err(launch::record_failure(&error).on_the_way())
+        }
+        (Ok(()), ended) => {
+            telling.ended()?;
+            ended
+                .map(|()| status(telling.last_status(), sleeps))
+                .map_err(|error| launch::record_failure(&error).on_the_way())
+        }
+    }
+}
+
+fn submit(
+    session: &SessionHandle,
+    task: Option<String>,
+    context: Option<vocab::ContextId>,
+) -> Result<(), RequestError> {
+    let Some(text) = task else { return Ok(()) };
+    let task = NewTask { text, source: TaskSource::Cli, claim: None, context, traceparent: None };
+    session.submit(Caller::Operator, task).map(drop)
+}
+
+/// Ends a session that did not come to work. Its end may fail as well: the first failure is what counts.
+fn give_up(session: Session, opened: Option<Opened>, failure: Failure) -> Failure {
+    let _ = session.finish(Some(failure.message()));
+    if let Some(opened) = opened {
+        opened.close();
+    }
+    failure
+}
+
+/// A session that waits for tasks did well when it was ended between two of them.
+fn status(last: Option<EndStatus>, sleeps: bool) -> u8 {
+    match last {
+        None | Some(EndStatus::Ok) => 0,
+        Some(EndStatus::Interrupted) => INTERRUPTED,
+        Some(
+            EndStatus::Failed
+            | EndStatus::Canceled
+            | EndStatus::Rejected
+            | EndStatus::SpendCeilingReached
+            | EndStatus::MaxTurnsReached,
+        ) => {
+            if sleeps {
+                0
+            } else {
+                FAILED
+            }
         }
     }
 }
@@ -91,138 +138,4 @@ fn listen(session: SessionHandle) -> Result<(), Failure> {
         }
     });
     Ok(())
-}
-
-/// What is told of a session at its two ends.
-struct About {
-    session: String,
-    capsule: String,
-    version: String,
-    workdir: String,
-    records: String,
-    model: String,
-    scripted: bool,
-    warnings: Vec<String>,
-}
-
-impl About {
-    fn of(launch: &Launch) -> Self {
-        Self {
-            session: launch.session().to_string(),
-            capsule: launch.capsule().0.to_owned(),
-            version: launch.capsule().1.to_owned(),
-            workdir: launch.workdir().to_string_lossy().into_owned(),
-            records: launch.records().to_string_lossy().into_owned(),
-            model: launch.model(),
-            scripted: launch.is_scripted(),
-            warnings: launch.warnings().to_vec(),
-        }
-    }
-
-    /// Tells that the session runs. A closed stderr must not end the agent's work, so its errors are dropped.
-    fn announce(&self, args: &RunArgs) -> std::io::Result<()> {
-        let mut err = anstream::stderr().lock();
-        if self.scripted {
-            let _ = writeln!(err, "scripted: the answers come from a script, no model is asked");
-        }
-        for warning in &self.warnings {
-            let _ = writeln!(err, "{}", warning.trim_end());
-        }
-        if !args.quiet {
-            let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
-            let _ = writeln!(err, "{bold}{} {}{bold:#} on {}", self.capsule, self.version, printable(&self.model));
-            let _ = writeln!(err, "{dim}session  {}{dim:#}", self.session);
-            let _ = writeln!(err, "{dim}workdir  {}{dim:#}", printable(&self.workdir));
-            let _ = writeln!(err, "{dim}records  {}{dim:#}", printable(&self.records));
-        }
-        if args.json {
-            json_line(&json!({
-                "event": "started",
-                "session_id": self.session,
-                "url": null,
-                "pid": std::process::id(),
-                "workdir": self.workdir,
-                "records": self.records,
-                "capsule": self.capsule,
-                "version": self.version,
-            }))?;
-        }
-        Ok(())
-    }
-
-    /// Tells of a task whose record could not be written on: what it took is not known.
-    fn broke_off(&self, args: &RunArgs, reason: &str) -> std::io::Result<()> {
-        if !args.json {
-            return Ok(());
-        }
-        json_line(&json!({
-            "event": "ended",
-            "session_id": self.session,
-            "status": EndStatus::Failed.as_str(),
-            "reply": "",
-            "reason": reason,
-            "turns": null,
-            "tool_calls": null,
-            "input_tokens": null,
-            "output_tokens": null,
-        }))
-    }
-
-    fn conclude(&self, args: &RunArgs, live: bool, report: &TaskReport) -> Result<u8, Failure> {
-        let (end, tally) = (&report.end, report.tally);
-        if args.json {
-            json_line(&json!({
-                "event": "ended",
-                "session_id": self.session,
-                "status": end.status.as_str(),
-                "reply": end.reply,
-                "reason": end.reason,
-                "turns": tally.turns,
-                "tool_calls": tally.tool_calls,
-                "input_tokens": tally.input_tokens,
-                "output_tokens": tally.output_tokens,
-            }))?;
-        } else if !live && end.status == EndStatus::Ok {
-            let mut out = Output::plain();
-            out.write_all(end.reply.as_bytes())?;
-            if !end.reply.is_empty() && !end.reply.ends_with('\n') {
-                out.write_all(b"\n")?;
-            }
-            out.finish()?;
-        }
-        let mut err = anstream::stderr().lock();
-        if let Some(reason) = &end.reason {
-            let red = anstyle::AnsiColor::Red.on_default().bold();
-            let _ = writeln!(err, "{red}{}{red:#}: {}", end.status.as_str(), printable(reason));
-        }
-        if !args.quiet {
-            let dim = Style::new().dimmed();
-            // Where the reason follows the status, that is said already.
-            let status = if end.reason.is_none() { format!("{}: ", end.status.as_str()) } else { String::new() };
-            let (turns, calls) = (count(tally.turns.into(), "turn"), count(tally.tool_calls.into(), "tool call"));
-            let (input, output) = (tally.input_tokens, tally.output_tokens);
-            let _ = writeln!(
-                err,
-                "{dim}{status}{turns}, {calls}, {} in, {output} out; `mur trace show {}` tells it all{dim:#}",
-                count(input, "token"),
-                self.session
-            );
-        }
-        Ok(match end.status {
-            EndStatus::Ok => 0,
-            EndStatus::Interrupted => INTERRUPTED,
-            EndStatus::Failed
-            | EndStatus::Canceled
-            | EndStatus::Rejected
-            | EndStatus::SpendCeilingReached
-            | EndStatus::MaxTurnsReached => FAILED,
-        })
-    }
-}
-
-/// One line of JSON on stdout, at once: whoever reads it waits for it.
-fn json_line(value: &serde_json::Value) -> std::io::Result<()> {
-    let mut out = Output::plain();
-    writeln!(out, "{value}")?;
-    out.finish()
 }

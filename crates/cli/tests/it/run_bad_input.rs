@@ -275,7 +275,15 @@ const MANIFESTS: &[Case] = &[
 ];
 
 const LAUNCHES: &[Case] = &[
-    Case { name: "no task", make: |stage| stage.command(&[]), code: "E-RUN-001", says: &["no task", "--task"] },
+    Case {
+        name: "no task, and none is taken",
+        make: |stage| {
+            stage.declare("lifecycle: { task_acceptance: none }\n");
+            stage.command(&[])
+        },
+        code: "E-RUN-001",
+        says: &["no task", "--task", "lifecycle.task_acceptance"],
+    },
     Case { name: "an empty task", make: |stage| with_task(stage, ""), code: "E-RUN-001", says: &["empty"] },
     Case { name: "a blank task", make: |stage| with_task(stage, " \n\t"), code: "E-RUN-001", says: &["empty"] },
     Case {

@@ -44,12 +44,14 @@ fn json_is_one_line_at_the_start_and_one_at_the_end() {
         let [started, ended] = lines.as_slice() else { panic!("{lines:?}") };
         let trace = stage.trace();
         let session = trace[0]["session_id"].as_str().unwrap();
+        let url = started["url"].as_str().unwrap();
+        assert!(url.starts_with("http://127.0.0.1:"), "{url}");
         assert_eq!(
             started,
             &json!({
                 "event": "started",
                 "session_id": session,
-                "url": null,
+                "url": url,
                 "pid": trace[0]["pid"],
                 "workdir": stage.path("work"),
                 "records": stage.path(&format!("home/sessions/{session}")),
