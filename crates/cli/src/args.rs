@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use vocab::ContextId;
+use vocab::{ContextId, TaskId};
 
 /// Runs AI agents that their operator can bound, steer and audit.
 #[derive(Debug, Parser)]
@@ -35,6 +35,27 @@ pub(crate) enum Command {
     /// Write a starter murmur.yaml
     #[command(after_help = "Example:\n  mur init my-agent && mur check my-agent")]
     Init(InitArgs),
+    /// List the sessions that run
+    #[command(
+        after_help = "Example:\n  mur ps --json\n\n--json prints an array of the running records, each with the session's own `status` (null when it does not answer)."
+    )]
+    Ps(JsonArgs),
+    /// Show what a running session does, as it does it
+    #[command(
+        after_help = "Example:\n  mur watch @1\n\nA connection that breaks is made anew and goes on where it was.\n\nExit status: 0 the session ended, 1 it is gone without a word, 2 it cannot be reached, 130 interrupted; the session goes on then."
+    )]
+    Watch(WatchArgs),
+    /// Give a running session a task, or an answer, and print its reply
+    #[command(
+        override_usage = "mur send [OPTIONS] [SESSION|URL] <TEXT>",
+        after_help = "Example:\n  mur send \"Why do the tests fail?\"\n  mur send @2 --context ctx_0193a7c08b5e7d10a6f2c4e8d9b1a3f5 \"And now?\"\n\nExit status: 0 completed; 1 failed, canceled, rejected, or the task waits for an answer; 2 it cannot be reached or says no; 130 interrupted: the task goes on then, and how to cancel it is told."
+    )]
+    Send(SendArgs),
+    /// End a running session and wait until it is gone, or cancel one of its tasks
+    #[command(
+        after_help = "Example:\n  mur stop @1\n\nExit status: 0 ended, 1 it still ends after 15 s, 2 there is none or it cannot be reached."
+    )]
+    Stop(StopArgs),
     /// Look into the records of past and running sessions
     #[command(subcommand, after_help = "Example:\n  mur trace show @1")]
     Trace(TraceCommand),
@@ -125,6 +146,60 @@ pub(crate) struct SessionArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// `@1` is the newest running session; or an id, the end of one, or the session's URL [default: @1]
+    #[arg(value_name = "SESSION|URL")]
+    pub(crate) target: Option<String>,
+    /// Begin with what the session still remembers: its last 4096 frames
+    #[arg(long)]
+    pub(crate) replay: bool,
+    /// Print each frame as one line of JSON: {"id","event","data"}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// Where to, and what the agent is to do: `@1` (the newest running session, the default), an id, the end of one
+    /// or the session's URL; and the text, of which `-` is standard input
+    #[arg(value_name = "[SESSION|URL] TEXT", required = true, num_args = 1..=2)]
+    words: Vec<String>,
+    /// The conversation that the task goes on with, or begins
+    #[arg(long, value_name = "CTX", conflicts_with = "task")]
+    pub(crate) context: Option<ContextId>,
+    /// The task that the text is an answer for
+    #[arg(long, value_name = "TASK")]
+    pub(crate) task: Option<TaskId>,
+    /// Print JSON lines on stdout: one when the session has the task, one when it has ended; or one with the error
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no progress on stderr; how the task ended stays, when it is not well
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl SendArgs {
+    /// The session, where one is named.
+    pub(crate) fn target(&self) -> Option<&str> {
+        self.words.first().filter(|_| self.words.len() > 1).map(String::as_str)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        self.words.last().map_or("", String::as_str)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// `@1` is the newest running session; or an id, the end of one, or the session's URL [default: @1]
+    #[arg(value_name = "SESSION|URL")]
+    pub(crate) target: Option<String>,
+    /// Cancel this task and let the session go on
+    #[arg(long, value_name = "TASK")]
+    pub(crate) task: Option<TaskId>,
 }
 
 #[derive(Debug, Subcommand)]

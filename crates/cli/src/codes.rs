@@ -58,6 +58,29 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "a trace has no signature that was checked, and `--require-signature` wants one",
         "compare the file with a copy, or name the key of its home with `--public-key`",
     ),
+    ("E-CLI-001", "a session's address is no plain http or https URL", "write it as `mur ps` shows it"),
+    (
+        "E-NET-001",
+        "a session cannot be reached, or has too much to do",
+        "`mur ps` shows the running sessions and their addresses",
+    ),
+    (
+        "E-NET-002",
+        "what answers at an address is no session",
+        "give the address that `mur ps` or the agent card names",
+    ),
+    (
+        "E-NET-003",
+        "a session refuses a request: the token is missing or does not open this",
+        "name the session by its id, or set `MURMUR_HOME` to the home that it runs in",
+    ),
+    ("E-NET-004", "a session answers a request with an error", "the message holds the session's own words"),
+    (
+        "E-NET-005",
+        "the connection to a session broke, and the end was not told",
+        "`mur ps` tells whether it runs, `mur trace show` what is on record",
+    ),
+    ("E-NET-006", "a session or task was told to end, and still does", "`mur ps` and `mur watch` tell when it has"),
     (
         "W-RUN-004",
         "a path of `capabilities.filesystem.read_only` names nothing yet",

@@ -9,7 +9,9 @@
 //! assert!(mur::diagnostics_markdown().contains("`E-RUN-004`"));
 //! ```
 
+mod address;
 mod args;
+mod client;
 mod codes;
 mod commands;
 mod equip;
@@ -19,6 +21,7 @@ mod output;
 mod place;
 mod progress;
 mod reference;
+mod resume;
 mod terminal;
 
 use std::process::ExitCode;
@@ -64,6 +67,10 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Run(args) => commands::run::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Init(args) => commands::init::run(&args),
+        Command::Ps(args) => commands::ps::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
+        Command::Send(args) => commands::send::run(&args),
+        Command::Stop(args) => commands::stop::run(&args),
         Command::Trace(TraceCommand::List(args)) => commands::trace::list(&args),
         Command::Trace(TraceCommand::Show(args)) => commands::trace::show(&args),
         Command::Trace(TraceCommand::Steps(args)) => commands::trace::steps(&args),

@@ -21,6 +21,7 @@ use serde_json::json;
 pub(crate) use self::list::list;
 pub(crate) use self::show::show;
 pub(crate) use self::steps::steps;
+pub(super) use self::text::{BOLD, lasted};
 pub(crate) use self::verify::verify;
 use crate::args::JsonArgs;
 use crate::failure::Failure;

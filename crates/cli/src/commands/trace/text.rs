@@ -16,7 +16,7 @@ const GREEN: Style = AnsiColor::Green.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
 const RED: Style = AnsiColor::Red.on_default();
 pub(super) const DIM: Style = Style::new().dimmed();
-pub(super) const BOLD: Style = Style::new().bold();
+pub(in crate::commands) const BOLD: Style = Style::new().bold();
 
 /// Names are cut at so many characters.
 const NAME: usize = 80;
@@ -137,7 +137,7 @@ pub(super) fn utc(ms: u64) -> String {
 }
 
 /// A length of time, with as many digits as help.
-pub(super) fn lasted(ms: u64) -> String {
+pub(in crate::commands) fn lasted(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
         1_000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),

@@ -1,0 +1,66 @@
+//! A session's frames, read from an event stream as it comes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use drivers::{Sse, SseError};
+use reqwest::Response;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::trouble::cause;
+
+/// A session shows every 15 s that it is there; one that is silent for three times as long is not.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// One frame, known or not.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Frame {
+    /// Nothing for what is the connection's own, such as `gap`.
+    pub(crate) id: Option<u64>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+/// The frames of one connection.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    response: Response,
+    sse: Sse,
+    ready: VecDeque<Frame>,
+}
+
+impl Frames {
+    pub(super) fn new(response: Response) -> Self {
+        Self { response, sse: Sse::default(), ready: VecDeque::new() }
+    }
+
+    /// The next frame; nothing when the session ended the stream.
+    ///
+    /// # Errors
+    /// Why the connection is of no more use.
+    pub(super) async fn next(&mut self) -> Result<Option<Frame>, String> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Ok(Some(frame));
+            }
+            let chunk = match timeout(SILENCE, self.response.chunk()).await {
+                Ok(Ok(Some(chunk))) => chunk,
+                Ok(Ok(None)) => return Ok(None),
+                Ok(Err(error)) => return Err(cause(&error)),
+                Err(_) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
+            };
+            let ready = &mut self.ready;
+            let fed = self.sse.feed::<SseError>(&chunk, &mut |event| {
+                ready.push_back(Frame {
+                    id: event.id.and_then(|id| id.parse().ok()),
+                    event: event.name.to_owned(),
+                    // What is no JSON is no frame of ours, and passed on as the text that it is.
+                    data: serde_json::from_str(event.data).unwrap_or_else(|_| event.data.into()),
+                });
+                Ok(false)
+            });
+            fed.map_err(|error| format!("the session {error}"))?;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Which session is meant, where it is, and whether its token may go there.
+
+use record::{Home, RunningSession, TokenKind};
+use reqwest::Url;
+use secrets::Secret;
+
+use crate::failure::Failure;
+use crate::launch::record_failure;
+use crate::terminal::printable;
+
+/// A session to talk to.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) url: Url,
+    /// Only with a session of this home, for the address in its running record.
+    pub(super) token: Option<Secret>,
+    local: Option<(Home, RunningSession)>,
+}
+
+impl Target {
+    /// The session that a person means: an `http` or `https` URL, or `@1` (the default), an id, the end of one.
+    pub(crate) fn find(text: Option<&str>) -> Result<Self, Failure> {
+        match text {
+            Some(text) if text.contains("://") => Self::at(text),
+            _ => {
+                let home = Home::from_env().map_err(|error| record_failure(&error))?;
+                let session = home.find_running(text.unwrap_or("@1")).map_err(|error| record_failure(&error))?;
+                Self::local(home, session)
+            }
+        }
+    }
+
+    fn at(text: &str) -> Result<Self, Failure> {
+        let url = parse(text)?;
+        let home = match Home::from_env() {
+            Ok(home) => home,
+            // Without a home there is no token either.
+            Err(_) => return Ok(Self { url, token: None, local: None }),
+        };
+        let running = home.running().map_err(|error| record_failure(&error))?;
+        // Both as parsed, so that a slash at the end makes no difference, and anything else does.
+        let session = running.into_iter().find(|session| Url::parse(&session.url).is_ok_and(|known| known == url));
+        match session {
+            Some(session) => Self::local(home, session),
+            None => Ok(Self { url, token: None, local: None }),
+        }
+    }
+
+    /// The address of a running record, without its token.
+    pub(crate) fn public(session: &RunningSession) -> Result<Self, Failure> {
+        Ok(Self { url: parse(&session.url)?, token: None, local: None })
+    }
+
+    fn local(home: Home, session: RunningSession) -> Result<Self, Failure> {
+        let url = parse(&session.url)?;
+        let token = match home.token(&session.session_id, TokenKind::Operator) {
+            Ok(token) => token,
+            Err(record::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                let text = session.session_id.to_string();
+                return Err(record_failure(&record::Error::NotRunning { text }));
+            }
+            Err(error) => return Err(record_failure(&error)),
+        };
+        Ok(Self { url, token: Some(token), local: Some((home, session)) })
+    }
+
+    /// The session's running record, where it runs in this home.
+    pub(crate) fn session(&self) -> Option<&RunningSession> {
+        self.local.as_ref().map(|(_, session)| session)
+    }
+
+    /// Whether the session has ended, as far as this home knows.
+    pub(crate) fn is_gone(&self) -> bool {
+        let Some((home, session)) = &self.local else { return false };
+        home.running().is_ok_and(|running| running.iter().all(|other| other.session_id != session.session_id))
+    }
+
+    /// How a command line names it.
+    pub(crate) fn name(&self) -> &str {
+        self.session().map_or(self.url.as_str(), |session| session.session_id.as_str())
+    }
+}
+
+fn parse(text: &str) -> Result<Url, Failure> {
+    // What stands before an `@` may be a password, so it is not repeated.
+    let shown = match (text.split_once("://"), text.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://[hidden]@{rest}"),
+        _ => text.to_owned(),
+    };
+    let refuse = |why: &str| {
+        Failure::unusable(format!("`{}` {why}", printable(&shown)))
+            .code("E-CLI-001")
+            .hint("write a session's address as `mur ps` shows it, such as `http://127.0.0.1:14159`")
+    };
+    let url = Url::parse(text).map_err(|_| refuse("is not a URL"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refuse("is neither http nor https"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refuse("holds a user or password"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(refuse("has a query or a fragment"));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn only_plain_addresses_are_taken_and_no_password_is_repeated() {
+        for good in ["http://127.0.0.1:1", "http://127.0.0.1:1/", "https://agents.example/one", "HTTP://[::1]:7"] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        assert_eq!(parse("http://h:80").unwrap(), parse("HTTP://H/").unwrap());
+        for bad in ["http://", "ftp://h/", "file:///etc", "http://h/?a", "http://h/#a", "http://u:s3cret@h/", "x://"] {
+            let failure = format!("{:?}", parse(bad).unwrap_err());
+            assert!(failure.contains("E-CLI-001") && !failure.contains("s3cret"), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `mur stop`: ends a session and waits until it is gone; with `--task`, cancels that task alone.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use vocab::TaskId;
+
+use crate::args::StopArgs;
+use crate::client::{Client, Target};
+use crate::failure::Failure;
+use crate::terminal::printable;
+
+/// How long a session may take to end.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How often is looked.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(args: &StopArgs) -> Result<u8, Failure> {
+    let client = Client::new(Target::find(args.target.as_deref())?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match &args.task {
+            Some(task) => cancel(&client, task).await,
+            None => stop(&client).await,
+        }
+    })?;
+    Ok(0)
+}
+
+async fn stop(client: &Client) -> Result<(), Failure> {
+    let target = client.target();
+    let name = printable(target.name());
+    match client.call("session/stop", &json!({})).await {
+        Ok(_) => {}
+        // Somebody else was quicker.
+        Err(trouble) if trouble.is_passing() && target.is_gone() => {}
+        Err(trouble) => return Err(trouble.into()),
+    }
+    if target.session().is_none() {
+        return Ok(writeln!(anstream::stderr(), "the session at {name} was told to end")?);
+    }
+    let since = Instant::now();
+    while !target.is_gone() {
+        if since.elapsed() > PATIENCE {
+            let message =
+                format!("the session `{name}` was told to end, and still does after {} s", PATIENCE.as_secs());
+            let hint = "`mur ps` tells when it is gone; a second `mur stop` changes nothing, `kill -9` of its pid does";
+            return Err(Failure::failed(message).code("E-NET-006").hint(hint));
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(writeln!(anstream::stderr(), "the session {name} has ended")?)
+}
+
+async fn cancel(client: &Client, task: &TaskId) -> Result<(), Failure> {
+    let answer = client.call("tasks/cancel", &json!({"id": task})).await?;
+    let state = answer.pointer("/status/state").and_then(Value::as_str).unwrap_or("unknown");
+    let state = printable(state);
+    if state != "canceled" {
+        let message = format!("the task `{task}` was told to end, and is {state}");
+        return Err(Failure::failed(message).code("E-NET-006").hint("`mur watch` tells when it has ended"));
+    }
+    Ok(writeln!(anstream::stderr(), "the task {task} is canceled")?)
+}
