@@ -27,6 +27,20 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "put it into `<home>/config.yaml` under `credentials` (mode 0600), or into the environment",
     ),
     (
+        "E-RUN-005",
+        "the session to be resumed still runs",
+        "send it the task with `mur send`, or end it with `mur stop`",
+    ),
+    (
+        "E-RUN-007",
+        "the export of spans cannot start",
+        "write `observability.otlp_endpoint` as in `http://127.0.0.1:4318`",
+    ),
+    ("E-RUN-041", "the file of a session's token cannot be made", "make room on the disk, or see what stands in its place"),
+    ("E-RUN-050", "the session's address cannot be listened on", "choose another `--bind` or `--port`"),
+    ("E-RUN-051", "the system gave no random bytes for the session's tokens", "check that getrandom is available"),
+    ("E-RUN-052", "the thread that serves the address did not start", "check the limits on threads and open files"),
+    (
         "E-CAP-003",
         "the host or this version cannot back the containment floor",
         "lower `capabilities.containment` or `--containment` if the agent may do what your account may do",
@@ -91,5 +105,11 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "`mur check`: the manifest is valid, but a launch would find no home or credential here now",
         "the message says what is missing, and the hint where to put it",
     ),
+    (
+        "W-RUN-006",
+        "the session's address can be reached from other machines",
+        "bind 127.0.0.1 behind a proxy with TLS, and declare `network.authentication`",
+    ),
+    ("W-RUN-007", "spans did not reach their receiver", "the message says why; the trace is complete all the same"),
     ("W-RUN-001", "a reply was cut at the output cap", "raise `inference.max_tokens`"),
 ];

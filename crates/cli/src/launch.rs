@@ -21,6 +21,7 @@ use vocab::{ContextId, Driver, SessionId, SystemClock};
 use crate::address::Address;
 use crate::args::{Class, RunArgs};
 use crate::equip::{equip, missing_grant, scratch, try_tools};
+use crate::export::Export;
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
 use crate::resume::Earlier;
@@ -35,6 +36,7 @@ pub(crate) struct Launch {
     home: Home,
     workdir: PathBuf,
     address: Address,
+    export: Option<Export>,
     earlier: Option<Earlier>,
     context: Option<ContextId>,
     driver: Box<dyn Driver>,
@@ -44,6 +46,13 @@ pub(crate) struct Launch {
     system: String,
     belongings: Belongings,
     warnings: Vec<String>,
+}
+
+/// What a session has around it.
+pub(crate) struct Surroundings {
+    pub(crate) address: Address,
+    pub(crate) export: Option<Export>,
+    pub(crate) belongings: Belongings,
 }
 
 impl Launch {
@@ -84,6 +93,7 @@ impl Launch {
         warnings.extend(address.warning());
         let system = system(&loaded.manifest, args.system_prompt.as_deref());
         let (tools, rules) = (equipment.tools, equipment.rules);
+        let export = Export::start(&loaded.manifest, &session, &redactor)?;
         let latest = earlier.as_ref().and_then(|earlier| earlier.contexts.last().cloned());
         let context = args.context.clone().or(latest);
         Ok(Self {
@@ -92,6 +102,7 @@ impl Launch {
             home,
             workdir,
             address,
+            export,
             earlier,
             context,
             driver,
@@ -146,8 +157,8 @@ impl Launch {
         &self.warnings
     }
 
-    /// The setup, the address, and what on disk lives as long as the session.
-    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Address, Belongings) {
+    /// The setup, and what lives around the session as long as it does.
+    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Surroundings) {
         let inference = &self.loaded.manifest.inference;
         let limits = Limits {
             max_turns: inference.max_turns,
@@ -180,13 +191,13 @@ impl Launch {
             limits,
             clock: Arc::new(SystemClock),
             observer,
-            telemetry: None,
+            telemetry: self.export.as_ref().map(Export::telemetry),
             description: self.loaded.manifest.description.clone(),
             lifecycle: lifecycle(&self.loaded.manifest),
             resumed_from,
             contexts,
         };
-        (setup, self.address, self.belongings)
+        (setup, Surroundings { address: self.address, export: self.export, belongings: self.belongings })
     }
 }
 

@@ -15,6 +15,7 @@ mod client;
 mod codes;
 mod commands;
 mod equip;
+mod export;
 mod failure;
 mod launch;
 mod output;

@@ -42,7 +42,6 @@ const ROWS: &[(&str, When, &str)] = &[
     ("control", Declared, "there is no control surface"),
     ("lifecycle.shell_grace_secs", IsNot("0"), "commands do not go on in the background"),
     ("verify", Declared, "there is no commit gate"),
-    ("observability", Declared, "measurements are not exported"),
     ("exports", Declared, "files are not shared"),
 ];
 

@@ -13,8 +13,9 @@ use vocab::{EndStatus, TaskSource};
 
 use crate::address::Opened;
 use crate::args::RunArgs;
+use crate::export::Export;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
-use crate::launch::{self, Launch};
+use crate::launch::{self, Launch, Surroundings};
 use crate::progress::Progress;
 use telling::{Telling, json_line};
 
@@ -36,7 +37,8 @@ async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result
     let stream = live.then(|| Box::new(std::io::stdout()) as Box<dyn std::io::Write + Send>);
     let sleeps = launch.sleeps();
     let context = launch.context().cloned();
-    let (setup, address, mut belongings) = launch.into_setup(Box::new(Progress::new(notes, stream)));
+    let (setup, surroundings) = launch.into_setup(Box::new(Progress::new(notes, stream)));
+    let Surroundings { address, export, mut belongings } = surroundings;
     let (home, workdir, redactor) = (setup.home.clone(), setup.workdir.clone(), setup.redactor.clone());
     let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;
     belongings.settle();
@@ -61,6 +63,9 @@ async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result
     let reason = served.as_ref().err().map(ToString::to_string);
     let ended = session.finish(reason.as_deref());
     opened.close();
+    if let Some(warning) = export.and_then(Export::finish) {
+        telling.warn(&warning);
+    }
     match (served, ended) {
         (Err(error), _) => {
             telling.broke_off(&error.to_string())?;

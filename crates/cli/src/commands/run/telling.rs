@@ -123,6 +123,11 @@ impl Telling {
         }
     }
 
+    /// Tells something that the operator should know.
+    pub(crate) fn warn(&self, warning: &str) {
+        let _ = writeln!(anstream::stderr().lock(), "{}", printable(warning));
+    }
+
     /// Tells programs that the session has ended; gives the first reply that could not be written.
     pub(crate) fn ended(&mut self) -> std::io::Result<()> {
         if !self.json {
