@@ -16,17 +16,79 @@ use crate::process::{self, cargo, exists, root, step, target};
 /// A maintained mock server that speaks the model providers' own wire forms.
 const AIMOCK: (&str, &str) = ("@copilotkit/aimock", "1.43.0");
 
+/// The official A2A SDK, whose clients speak 1.0 (and 0.3 through a transport of its own), and the last one of 0.3.
+const A2A_1: &str = "a2a-sdk[http-server]==1.3.0";
+const A2A_03: &str = "a2a-sdk[http-server]==0.3.26";
+/// Receivers of spans: one that prints what it gets, and a collector.
+const RECEIVERS: [&str; 2] = ["oteltap==1.0.0", "rotel==0.0.1a15"];
+
 pub(crate) fn run() -> Result<()> {
-    if !exists("node") || !exists("npm") {
-        bail!("`node` (20 or newer) and `npm` are not on PATH; the interop tests need both");
+    for (program, needs) in [("node", "Node 20 or newer"), ("npm", "npm"), ("python3", "Python 3.11"), ("curl", "curl")]
+    {
+        if !exists(program) {
+            bail!("`{program}` is not on PATH; the interop tests need {needs}");
+        }
     }
     let modules = install(AIMOCK)?;
     step("tests against a mock model server (aimock)");
     let aimock =
         Server::start(&modules.join(".bin/llmock"), &root().join("crates/drivers/tests/fixtures/aimock.json"))?;
+    process::run(interop("drivers", &["--test", "interop"]).env("MUR_INTEROP_AIMOCK", &aimock.url))?;
+    drop(aimock);
+
+    let (new, old) = (environment("a2a-1", &[A2A_1])?, environment("a2a-03", &[A2A_03])?);
+    step("tests against the official A2A clients (1.x and 0.3)");
     process::run(
-        cargo("test --package drivers --features interop --test interop").env("MUR_INTEROP_AIMOCK", &aimock.url),
-    )
+        interop("door", &["--test", "interop"])
+            .env("MUR_INTEROP_A2A_1", new.join("bin/python"))
+            .env("MUR_INTEROP_A2A_03", old.join("bin/python")),
+    )?;
+
+    let receivers = environment("otlp", &RECEIVERS)?;
+    step("tests against OTLP receivers (oteltap, rotel)");
+    process::run(
+        interop("otel", &["--test", "interop"])
+            .env("MUR_INTEROP_OTELTAP", receivers.join("bin/oteltap"))
+            .env("MUR_INTEROP_ROTEL", collector(&receivers)?),
+    )?;
+
+    step("the documentation's examples with curl");
+    process::run(&mut interop("mur", &["--test", "it", "curl_examples"]))
+}
+
+fn interop(package: &str, which: &[&str]) -> Command {
+    let mut command = cargo("test --features interop --package");
+    command.arg(package).args(which);
+    command
+}
+
+/// The program that the wheel of `rotel` carries.
+fn collector(environment: &Path) -> Result<PathBuf> {
+    let libraries = environment.join("lib");
+    for python in std::fs::read_dir(&libraries).with_context(|| format!("no `{}`", libraries.display()))? {
+        let program = python?.path().join("site-packages/rotel/rotel-agent");
+        if program.exists() {
+            return Ok(program);
+        }
+    }
+    bail!("`rotel` brought no `rotel-agent` below `{}`", libraries.display())
+}
+
+/// Installs packages of PyPI into an environment of their own, once, and gives its directory.
+fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let directory = target().join("interop").join(name);
+    let stamp = directory.join("installed");
+    let wanted = packages.join(" ");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(directory);
+    }
+    step(&format!("installing {wanted}"));
+    process::run(process::program("python3").args(["-m", "venv", "--clear"]).arg(&directory))
+        .context("python3 makes no virtual environment; Debian has it in `python3-venv`")?;
+    let mut pip = process::program(directory.join("bin/python"));
+    process::run(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages))?;
+    std::fs::write(stamp, wanted)?;
+    Ok(directory)
 }
 
 /// Installs a package of npm and gives its `node_modules`.

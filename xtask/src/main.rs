@@ -23,7 +23,7 @@ cargo xtask COMMAND
 
   demo            build `mur` and run the example capsule offline, in a fresh copy of its repository
   test            the test suite: everything that needs Rust and a C compiler
-  interop         the tests against real third-party parts (needs node and npm)
+  interop         the tests against real third-party parts (needs node, npm, python3, curl)
   check           formatting, lints, documentation, licences, spelling, layers, sizes, then `test`
   check --no-test the same without `test`
   bench           measure what docs/performance.md reports, in one table
