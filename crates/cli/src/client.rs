@@ -21,4 +21,4 @@ pub(crate) use frames::Frame;
 pub(crate) use interrupt::on_interrupt;
 pub(crate) use show::{DIM, call_result, notice, state_colour};
 pub(crate) use target::Target;
-pub(crate) use told::{Status, Told};
+pub(crate) use told::{Said, Status, Told};

@@ -18,7 +18,10 @@ pub fn command_markdown() -> String {
          (`\"event\":\"started\"`) and one when it has ended (`\"ended\"`). A launch that is refused prints one line \
          instead: `{\"event\":\"error\",\"code\",\"message\",\"hint\",\"diagnostics\"}`, where `diagnostics` holds the findings \
          about the manifest as `mur check --json` has them, and is empty when the reason is another. Stderr says the \
-         same for people. Wrong usage of the command line itself is told on stderr alone.\n",
+         same for people. Wrong usage of the command line itself is told on stderr alone. `mur send --json` prints the same \
+         three kinds of lines about its task: `started` and `ended` have `session_id` (null for a session of another \
+         home), `task_id` and `context_id`, and `ended` the task's state as `status`, `reply` and `reason`. `mur watch \
+         --json` prints each frame as a line: `{\"id\",\"event\",\"data\"}`.\n",
     );
     let mut root = Cli::command().term_width(100);
     root.build();

@@ -83,6 +83,12 @@ impl ClientSetup {
         std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from)
     }
 
+    /// Goes to the address itself, whatever proxy the environment names; as calls to this host do anyway.
+    #[must_use]
+    pub fn direct(self) -> Self {
+        Self { local: true, ..self }
+    }
+
     /// Makes the client.
     ///
     /// # Errors

@@ -30,7 +30,11 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(target: Target) -> Result<Self, Trouble> {
         let agent = concat!("mur/", env!("CARGO_PKG_VERSION"));
-        let http = ClientSetup::new(&target.url, agent, ClientSetup::roots_from_env())?.client()?;
+        let mut setup = ClientSetup::new(&target.url, agent, ClientSetup::roots_from_env())?;
+        if target.direct {
+            setup = setup.direct();
+        }
+        let http = setup.client()?;
         let authorization = match &target.token {
             None => None,
             Some(token) => {

@@ -58,6 +58,11 @@ impl<'c> Follow<'c> {
         Self { client, frames: Some(frames), seen, pause: PAUSES.0 }
     }
 
+    /// Whether a frame came that the session can go on after.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.seen.is_some()
+    }
+
     /// What comes next. After the last frame that the caller wants it must not be asked again: the stream's end
     /// would be taken for a break.
     pub(crate) async fn next(&mut self) -> Result<News, Failure> {

@@ -14,6 +14,8 @@ pub(crate) struct Target {
     pub(crate) url: Url,
     /// Only with a session of this home, for the address in its running record.
     pub(super) token: Option<Secret>,
+    /// Whether it is on this host, so that a proxy has no part in it: one would read the token.
+    pub(super) direct: bool,
     local: Option<(Home, RunningSession)>,
 }
 
@@ -35,20 +37,20 @@ impl Target {
         let home = match Home::from_env() {
             Ok(home) => home,
             // Without a home there is no token either.
-            Err(_) => return Ok(Self { url, token: None, local: None }),
+            Err(_) => return Ok(Self { url, token: None, direct: false, local: None }),
         };
         let running = home.running().map_err(|error| record_failure(&error))?;
         // Both as parsed, so that a slash at the end makes no difference, and anything else does.
         let session = running.into_iter().find(|session| Url::parse(&session.url).is_ok_and(|known| known == url));
         match session {
             Some(session) => Self::local(home, session),
-            None => Ok(Self { url, token: None, local: None }),
+            None => Ok(Self { url, token: None, direct: false, local: None }),
         }
     }
 
     /// The address of a running record, without its token.
     pub(crate) fn public(session: &RunningSession) -> Result<Self, Failure> {
-        Ok(Self { url: parse(&session.url)?, token: None, local: None })
+        Ok(Self { url: parse(&session.url)?, token: None, direct: true, local: None })
     }
 
     fn local(home: Home, session: RunningSession) -> Result<Self, Failure> {
@@ -61,7 +63,7 @@ impl Target {
             }
             Err(error) => return Err(record_failure(&error)),
         };
-        Ok(Self { url, token: Some(token), local: Some((home, session)) })
+        Ok(Self { url, token: Some(token), direct: true, local: Some((home, session)) })
     }
 
     /// The session's running record, where it runs in this home.

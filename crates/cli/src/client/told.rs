@@ -7,6 +7,36 @@ use serde_json::Value;
 
 use super::frames::Frame;
 
+/// The most words of a turn that are kept.
+const LONGEST: usize = 32 << 20;
+
+/// The words of a turn, as far as they were seen. Beyond a bound they are not kept, and equal no reply.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    text: String,
+    too_much: bool,
+}
+
+impl Said {
+    pub(crate) fn add(&mut self, piece: &str) {
+        self.too_much |= self.text.len() + piece.len() > LONGEST;
+        if self.too_much {
+            self.text.clear();
+        } else {
+            self.text.push_str(piece);
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether they are this reply.
+    pub(crate) fn is(&self, reply: &str) -> bool {
+        !self.too_much && self.text.trim() == reply.trim()
+    }
+}
+
 /// What a frame tells.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Told {
@@ -48,6 +78,35 @@ pub(crate) struct State {
     pub(crate) message: Option<String>,
     #[serde(default)]
     pub(crate) response: Option<String>,
+}
+
+impl Status {
+    /// Whether the task has ended, or goes on with an answer alone.
+    pub(crate) fn ends_the_wait(&self) -> bool {
+        self.last || self.status.state == "input-required"
+    }
+
+    /// The same of a task as A2A 0.3 gives it.
+    pub(crate) fn of_task(task: &Value) -> Option<Self> {
+        let text = |of: &Value| -> Option<String> {
+            Some(of.get("parts")?.as_array()?.iter().filter_map(|part| part.get("text")?.as_str()).collect())
+        };
+        let word = |pointer: &str| task.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let state = word("/status/state")?;
+        let reply = task.get("artifacts").and_then(Value::as_array).and_then(|artifacts| {
+            artifacts.iter().find(|artifact| artifact.get("name").and_then(Value::as_str) == Some("reply"))
+        });
+        Some(Self {
+            task: word("/id")?,
+            context_id: word("/contextId").unwrap_or_default(),
+            last: matches!(state.as_str(), "completed" | "failed" | "canceled" | "rejected"),
+            status: State {
+                state,
+                message: task.pointer("/status/message").and_then(text),
+                response: reply.and_then(text),
+            },
+        })
+    }
 }
 
 /// A call's result.
@@ -134,4 +193,44 @@ impl Told {
 
 fn read<T: DeserializeOwned>(data: &Value) -> Option<T> {
     T::deserialize(data).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{LONGEST, Said, Status};
+
+    #[test]
+    fn a_task_of_a2a_is_a_status() {
+        let task = json!({
+            "kind": "task", "id": "t", "contextId": "c",
+            "status": {"state": "completed", "message": {"role": "agent", "parts": [{"kind": "text", "text": "well"}]}},
+            "artifacts": [
+                {"artifactId": "x", "parts": [{"kind": "text", "text": "no"}]},
+                {"artifactId": "reply", "name": "reply", "parts": [{"kind": "text", "text": "a"}, {"text": "b"}]},
+            ],
+        });
+        let frame = json!({
+            "id": "t", "context_id": "c", "final": true,
+            "status": {"state": "completed", "message": "well", "response": "ab"},
+        });
+        assert_eq!(Status::of_task(&task), super::read(&frame));
+        let working = json!({"id": "t", "status": {"state": "working"}});
+        assert!(!Status::of_task(&working).unwrap().ends_the_wait());
+        let asks = json!({"id": "t", "status": {"state": "input-required"}});
+        assert!(Status::of_task(&asks).unwrap().ends_the_wait());
+        assert_eq!(Status::of_task(&json!({"id": "t"})), None);
+    }
+
+    #[test]
+    fn words_are_kept_up_to_a_bound() {
+        let mut said = Said::default();
+        said.add(" a");
+        said.add("b\n");
+        assert!(said.is("ab") && !said.is("a") && said.text() == " ab\n");
+        said.add(&"x".repeat(LONGEST));
+        said.add("ab");
+        assert!(!said.is("ab") && !said.is("") && said.text().is_empty());
+    }
 }

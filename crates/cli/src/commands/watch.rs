@@ -9,7 +9,9 @@ use anstyle::Style;
 use serde_json::json;
 
 use crate::args::WatchArgs;
-use crate::client::{Client, DIM, Follow, News, Status, Target, Told, call_result, notice, on_interrupt, state_colour};
+use crate::client::{
+    Client, DIM, Follow, News, Said, Status, Target, Told, call_result, notice, on_interrupt, state_colour,
+};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::terminal::{one_line, printable};
@@ -77,7 +79,7 @@ struct Screen {
     /// Whether the last words were thoughts, which do not go on as text.
     thought: bool,
     /// The task whose words came last, and those of its turn.
-    said: (String, String),
+    said: (String, Said),
 }
 
 impl Screen {
@@ -85,9 +87,9 @@ impl Screen {
         match told {
             Told::Text(piece) => {
                 if piece.task != self.said.0 {
-                    self.said = (piece.task.clone(), String::new());
+                    self.said = (piece.task.clone(), Said::default());
                 }
-                self.said.1.push_str(&piece.text);
+                self.said.1.add(&piece.text);
                 self.words(&piece.text, piece.last, false)
             }
             Told::Thinking(piece) => self.words(&piece.text, piece.last, true),
@@ -135,7 +137,7 @@ impl Screen {
         // A reply that was not seen as it came, from a turn that began before this watch did.
         if let Some(reply) = &status.status.response
             && state == "completed"
-            && (self.said.0 != status.task || self.said.1.trim() != reply.trim())
+            && (self.said.0 != status.task || !self.said.1.is(reply))
         {
             shown.push_str(printable(reply.trim_end()).as_ref());
             shown.push('\n');

@@ -157,7 +157,7 @@ fn the_command_line_replaces_the_system_prompt() {
 }
 
 /// Stdout is a terminal: what comes out at its other side.
-fn on_a_terminal(command: &mut std::process::Command) -> (Option<i32>, String, String) {
+pub(crate) fn on_a_terminal(command: &mut std::process::Command) -> (Option<i32>, String, String) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use std::io::Read as _;
     let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();

@@ -10,6 +10,7 @@ use testkit::{Gate, Turn};
 
 use crate::binary::Mur;
 use crate::peers::{BreakingWay, Canned, answer, events};
+use crate::run_output::on_a_terminal;
 use crate::serve::{SERVES, Serving};
 use crate::support::{Stage, Wire, of_type};
 
@@ -227,6 +228,36 @@ fn no_word_is_lost_on_a_way_that_breaks() {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", reply.trim()));
     assert!(stderr.contains("the connection broke (") && stderr.contains("connected again"), "{stderr}");
+    stop(&stage, session);
+}
+
+#[test]
+fn an_end_that_was_missed_is_asked_for() {
+    let first =
+        "id: 1\nevent: status\ndata: {\"id\":\"t\",\"context_id\":\"c\",\"status\":{\"state\":\"working\"}}\n\n";
+    let gap = "event: connection-ack\ndata: {}\n\nevent: gap\ndata: {\"first_available_id\":9000}\n\n";
+    let task = "{\"result\":{\"id\":\"t\",\"status\":{\"state\":\"completed\"},\"artifacts\":[{\"name\":\"reply\",\
+                \"parts\":[{\"text\":\"done\"}]}]}}";
+    let json = "content-type: application/json\r\n";
+    let canned = Canned::start(vec![events(first), events(gap), answer("200 OK", json, task)]);
+    let sent = Mur::new().run(&["send", "--quiet", &canned.url(), "do it"]);
+    assert_eq!((sent.status, sent.stdout(), sent.stderr.as_str()), (Some(0), "done\n", ""));
+    let requests = canned.requests();
+    assert!(requests[1].contains("last-event-id: 1\r\n") && requests[1].contains("stream/watch"), "{}", requests[1]);
+    assert!(requests[2].ends_with("\"method\":\"tasks/get\",\"params\":{\"id\":\"t\"}}"), "{}", requests[2]);
+}
+
+#[test]
+fn a_terminal_gets_the_reply_as_it_comes_and_once() {
+    let turns = vec![
+        Turn::new().text("One \x1b[2Jmoment.").tool("none", json!({})),
+        Turn::new().text("Do\x1b]0;x\x07ne.").split_every(3),
+    ];
+    let stage = serving(SERVES, turns);
+    let session = Serving::start(&stage, &[]);
+    let (status, seen, stderr) = on_a_terminal(&mut stage.mur.command(&["send", "--quiet", "do it"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    assert_eq!(seen, "One \\u{1b}[2Jmoment.\r\nDo\\u{1b}]0;x\\u{7}ne.\r\n");
     stop(&stage, session);
 }
 

@@ -9,6 +9,7 @@ use testkit::{Gate, Turn};
 
 use crate::binary::{Mur, Ran};
 use crate::peers::{BreakingWay, Canned, answer, events};
+use crate::run_output::on_a_terminal;
 use crate::serve::{SERVES, Serving};
 use crate::support::{Stage, Wire};
 
@@ -194,6 +195,23 @@ fn what_is_lost_is_told_and_what_is_unknown_is_passed_over() {
     assert_eq!(told[3], json!({"id": 8, "event": "of-tomorrow", "data": [1]}));
     assert_eq!(told[5], json!({"id": 14, "event": "status", "data": "not JSON"}));
     assert_eq!(told.len(), 8);
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let body = "id: 1\nevent: status\ndata: {\"id\":\"t\",\"status\":{\"state\":\"failed\"},\"final\":true}\n\nid: \
+                2\nevent: capsule-closed\ndata: {}\n\n";
+    let canned = Canned::start(vec![events(body), events(body), events(body)]);
+    let mur = Mur::new();
+    let plain = "t failed\nthe session has ended\n";
+    assert_eq!(mur.run(&["watch", &canned.url()]).stdout(), plain);
+    let on = |no_color: &str| {
+        let mut command = mur.command(&["watch", &canned.url()]);
+        on_a_terminal(command.env("TERM", "xterm").env("NO_COLOR", no_color)).1.replace("\r\n", "\n")
+    };
+    let coloured = on("");
+    assert!(coloured.contains("\x1b[31mfailed\x1b[0m"), "{coloured:?}");
+    assert_eq!(on("1"), plain);
 }
 
 #[test]
