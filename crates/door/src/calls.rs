@@ -218,11 +218,11 @@ impl Asked<'_> {
 
     /// The task once it is `so`.
     async fn settled(&self, task: &TaskId, so: fn(TaskState) -> bool) -> Result<TaskView, Fault> {
-        let mut head = self.site.session.stream().watch();
+        let mut beat = self.site.beat.subscribe();
         loop {
-            head.borrow_and_update();
+            beat.borrow_and_update();
             let view = self.site.session.task(self.sender.caller, task)?;
-            if so(view.state) || head.changed().await.is_err() {
+            if so(view.state) || beat.changed().await.is_err() {
                 return Ok(view);
             }
         }

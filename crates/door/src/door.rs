@@ -57,12 +57,14 @@ impl Door {
             limits: options.limits,
             local,
             bodies: Arc::new(Semaphore::new(options.limits.bodies)),
+            beat: watch::Sender::new(()),
             closing: closed,
         });
         let run = move || {
             reactor.block_on(async {
-                let pumped = Arc::clone(&site);
+                let (pumped, timed) = (Arc::clone(&site), Arc::clone(&site));
                 tokio::spawn(async move { pumped.session.stream().pump().await });
+                tokio::spawn(async move { timed.keep_time().await });
                 serve::run(listener, site).await;
             });
         };

@@ -38,7 +38,7 @@ pub(crate) struct Feed {
     style: Style,
     /// The one task that it is about.
     only: Option<TaskId>,
-    head: watch::Receiver<u64>,
+    beat: watch::Receiver<()>,
     /// The frame that was sent last.
     at: u64,
     /// What goes out before any frame.
@@ -58,7 +58,7 @@ impl Feed {
             caller,
             style,
             only,
-            head: site.session.stream().watch(),
+            beat: site.beat.subscribe(),
             at,
             first: Bytes::new(),
             heartbeat: heartbeat(site.limits.heartbeat),
@@ -94,7 +94,7 @@ impl Feed {
         }
         while !self.over {
             // Before the frames are looked at, so that one that comes meanwhile is not slept through.
-            self.head.borrow_and_update();
+            self.beat.borrow_and_update();
             let (piece, looked) = self.piece();
             if let Some(piece) = piece {
                 return Some(piece);
@@ -109,7 +109,7 @@ impl Feed {
                 }
             }
             tokio::select! {
-                changed = self.head.changed() => if changed.is_err() { return None },
+                changed = self.beat.changed() => if changed.is_err() { return None },
                 _ = self.heartbeat.tick() => return Some(Bytes::from_static(b":heartbeat\n\n")),
             }
         }

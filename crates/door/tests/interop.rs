@@ -3,7 +3,12 @@
 //! `MUR_INTEROP_A2A_1` and `MUR_INTEROP_A2A_03` each name a Python that has `a2a-sdk[http-server]`: of the
 //! former 1.3.0, of the latter 0.3.26. Without them the tests fail: this target is only built with the
 //! feature `interop`, by whoever installed them.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that meets what it does not expect fails at that place")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that meets what it does not expect fails at that place"
+)]
 
 use std::process::Command;
 

@@ -1,6 +1,11 @@
 //! The door before a real session with a fake model, over real sockets.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that meets what it does not expect fails at that place")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that meets what it does not expect fails at that place"
+)]
 
 mod broken;
 mod client;

@@ -260,8 +260,8 @@ impl Tool for FakeTool {
     }
 
     fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let action = Action::new(call_id, &self.spec.name, ActionKind::FilesRead)
-            .with(Effect::path(Operation::Read, "/w/file".to_owned()));
+        let action =
+            Action::new(call_id, &self.spec.name, ActionKind::FilesRead).with(Effect::path(Operation::Read, "/w/file"));
         Ok(Proposal { action, execution: Box::new(Doing(self.asks, Value::Object(input.clone()))) })
     }
 }

@@ -153,7 +153,7 @@ fn a_peer_sees_its_own_tasks_alone() {
         let answer = stage.client().call("ListTasks", &json!({}), &[("Authorization", token), ("A2A-Version", "1.0")]);
         answer.result()["tasks"].as_array().unwrap().iter().map(|task| task["id"].clone()).collect()
     };
-    assert_eq!(list(&peer), [of_peer.clone()]);
+    assert_eq!(list(&peer), std::slice::from_ref(&of_peer));
     assert_eq!(list(&operator), [of_peer.clone(), of_operator.clone()]);
     assert_eq!(list(&diagnostics), [of_peer, of_operator]);
 }
