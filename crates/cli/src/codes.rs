@@ -36,7 +36,11 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "the export of spans cannot start",
         "write `observability.otlp_endpoint` as in `http://127.0.0.1:4318`",
     ),
-    ("E-RUN-041", "the file of a session's token cannot be made", "make room on the disk, or see what stands in its place"),
+    (
+        "E-RUN-041",
+        "the file of a session's token cannot be made",
+        "make room on the disk, or see what stands in its place",
+    ),
     ("E-RUN-050", "the session's address cannot be listened on", "choose another `--bind` or `--port`"),
     ("E-RUN-051", "the system gave no random bytes for the session's tokens", "check that getrandom is available"),
     ("E-RUN-052", "the thread that serves the address did not start", "check the limits on threads and open files"),
@@ -78,11 +82,7 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "a session cannot be reached, or has too much to do",
         "`mur ps` shows the running sessions and their addresses",
     ),
-    (
-        "E-NET-002",
-        "what answers at an address is no session",
-        "give the address that `mur ps` or the agent card names",
-    ),
+    ("E-NET-002", "what answers at an address is no session", "give the address that `mur ps` or the agent card names"),
     (
         "E-NET-003",
         "a session refuses a request: the token is missing or does not open this",

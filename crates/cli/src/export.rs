@@ -45,7 +45,11 @@ impl Export {
         let report = self.exporter.finish();
         let why = report.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
         (report.dropped > 0).then(|| {
-            format!("warning[W-RUN-007]: {} of {} spans did not reach the receiver{why}", report.dropped, report.dropped + report.sent)
+            format!(
+                "warning[W-RUN-007]: {} of {} spans did not reach the receiver{why}",
+                report.dropped,
+                report.dropped + report.sent
+            )
         })
     }
 }

@@ -4,7 +4,7 @@
 //! chunk may end anywhere, in a character or between CR and LF. An event without its blank line is not one,
 //! as the standard says: it is the torn end of a cut stream. To connect again is the caller's work.
 
-/// The longest line, and the most data of one event.
+/// The longest line, and the most data of one event, unless the caller says otherwise.
 const LONGEST: usize = 8 << 20;
 
 /// One event.
@@ -22,11 +22,11 @@ pub struct Event<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// A line that has no end, as far as anybody would wait for it.
-    #[error("sent a line of more than {} MiB", LONGEST >> 20)]
-    LongLine,
+    #[error("sent a line of more than {} MiB", .0 >> 20)]
+    LongLine(usize),
     /// An event of many lines.
-    #[error("sent an event of more than {} MiB", LONGEST >> 20)]
-    LongEvent,
+    #[error("sent an event of more than {} MiB", .0 >> 20)]
+    LongEvent(usize),
     /// Bytes that are no text.
     #[error("sent text that is not UTF-8")]
     NotUtf8,
@@ -49,8 +49,9 @@ type Handler<'a, E> = &'a mut dyn FnMut(&Event<'_>) -> Result<bool, E>;
 /// assert_eq!(seen, [(Some("7".into()), "text".into(), "{}".into())]);
 /// # Ok::<(), SseError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sse {
+    longest: usize,
     line: Vec<u8>,
     id: Option<String>,
     name: String,
@@ -61,7 +62,30 @@ pub struct Sse {
     events: usize,
 }
 
+impl Default for Sse {
+    /// With a bound of 8 MiB.
+    fn default() -> Self {
+        Self::bounded(LONGEST)
+    }
+}
+
 impl Sse {
+    /// A decoder that takes lines, and events, of at most so many bytes.
+    #[must_use]
+    pub fn bounded(longest: usize) -> Self {
+        Self {
+            longest,
+            line: Vec::new(),
+            id: None,
+            name: String::new(),
+            data: String::new(),
+            has_data: false,
+            after_cr: false,
+            started: false,
+            events: 0,
+        }
+    }
+
     /// How many events came.
     #[must_use]
     pub fn events(&self) -> usize {
@@ -83,8 +107,8 @@ impl Sse {
             }
             let end = rest.iter().position(|b| matches!(b, b'\n' | b'\r'));
             let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
-            if self.line.len().saturating_add(piece.len()) > LONGEST {
-                return Err(SseError::LongLine.into());
+            if self.line.len().saturating_add(piece.len()) > self.longest {
+                return Err(SseError::LongLine(self.longest).into());
             }
             let Some((terminator, after)) = after.split_first() else {
                 self.line.extend_from_slice(piece);
@@ -134,8 +158,8 @@ impl Sse {
     }
 
     fn data(&mut self, value: &str) -> Result<(), SseError> {
-        if self.data.len().saturating_add(value.len()) > LONGEST {
-            return Err(SseError::LongEvent);
+        if self.data.len().saturating_add(value.len()) > self.longest {
+            return Err(SseError::LongEvent(self.longest));
         }
         if self.has_data {
             self.data.push('\n');

@@ -112,12 +112,15 @@ impl Client {
         }
         // What cannot be read of the reason leaves the status, which says enough.
         let body = self.body(response, LONGEST_REFUSAL).await.unwrap_or_default();
-        let message = message(&body).unwrap_or_else(|| status.canonical_reason().unwrap_or("no reason").to_owned());
+        let told = message(&body);
+        let is_told = told.is_some();
+        let message = told.unwrap_or_else(|| status.canonical_reason().unwrap_or("no reason").to_owned());
         Err(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Trouble::Refused { url: url(), status: status.as_u16(), message }
             }
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => Trouble::Busy { url: url(), message },
+            _ if is_told => Trouble::Rpc { code: status.as_u16().into(), message },
             _ => self.stranger(&format!("status {}: {message}", status.as_u16())),
         })
     }
@@ -152,7 +155,7 @@ impl Client {
         timeout(PATIENCE, reading).await.unwrap_or_else(|_| Err(self.late()))
     }
 
-    fn stranger(&self, what: &str) -> Trouble {
+    pub(super) fn stranger(&self, what: &str) -> Trouble {
         Trouble::Stranger { url: self.target.url.to_string(), what: what.to_owned() }
     }
 

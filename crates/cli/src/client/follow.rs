@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::call::Client;
-use super::frames::{Frame, Frames};
+use super::frames::{Broken, Frame, Frames};
 use super::trouble::Trouble;
 use crate::failure::Failure;
 use crate::terminal::printable;
@@ -38,6 +38,8 @@ pub(crate) struct Follow<'c> {
     /// The last frame.
     seen: Option<u64>,
     pause: Duration,
+    /// Since when no frame has come over any connection.
+    broken: Option<Instant>,
 }
 
 impl<'c> Follow<'c> {
@@ -55,7 +57,7 @@ impl<'c> Follow<'c> {
     }
 
     fn of(client: &'c Client, frames: Frames, seen: Option<u64>) -> Self {
-        Self { client, frames: Some(frames), seen, pause: PAUSES.0 }
+        Self { client, frames: Some(frames), seen, pause: PAUSES.0, broken: None }
     }
 
     /// Whether a frame came that the session can go on after.
@@ -73,6 +75,7 @@ impl<'c> Follow<'c> {
         loop {
             let why = match frames.next().await {
                 Ok(Some(frame)) => {
+                    self.broken = None;
                     if is_new(&mut self.seen, &frame) {
                         if frame.id.is_some() {
                             self.pause = PAUSES.0;
@@ -82,7 +85,8 @@ impl<'c> Follow<'c> {
                     continue;
                 }
                 Ok(None) => "the stream ended".to_owned(),
-                Err(why) => why,
+                Err(Broken::Gone(why)) => why,
+                Err(Broken::Form(error)) => return Err(self.client.stranger(&format!("it {error}")).into()),
             };
             self.frames = None;
             return Ok(News::Broke(why));
@@ -90,7 +94,7 @@ impl<'c> Follow<'c> {
     }
 
     async fn again(&mut self) -> Result<Frames, Failure> {
-        let since = Instant::now();
+        let since = *self.broken.get_or_insert_with(Instant::now);
         loop {
             sleep(self.pause).await;
             if self.client.target().is_gone() {
@@ -98,6 +102,10 @@ impl<'c> Follow<'c> {
             }
             self.pause = (self.pause * 2).min(PAUSES.1);
             match self.client.stream("stream/watch", &json!({}), self.seen).await {
+                Ok(_) if since.elapsed() > PATIENCE => {
+                    let trouble = self.client.stranger("its streams end at once");
+                    return Err(Failure::from(trouble).code("E-NET-005").on_the_way());
+                }
                 Ok(frames) => return Ok(frames),
                 Err(trouble) if trouble.is_passing() && since.elapsed() < PATIENCE => {}
                 // It may have ended while it was asked.
@@ -137,10 +145,15 @@ fn is_new(seen: &mut Option<u64>, frame: &Frame) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
 
-    use super::is_new;
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::{Follow, PATIENCE, PAUSES, is_new};
     use crate::client::frames::Frame;
+    use crate::client::{Client, Target};
 
     #[test]
     fn a_frame_is_new_once() {
@@ -149,5 +162,30 @@ mod tests {
         let new = ids.map(|id| is_new(&mut seen, &Frame { id, event: "text".into(), data: json!({}) }));
         assert_eq!(new, [true, true, true, false, false, true, true, false]);
         assert_eq!(seen, Some(9));
+    }
+
+    /// What comes of one more try, after nobody has been heard for longer than anybody waits.
+    async fn one_more_try(url: String) -> String {
+        let client = Client::new(Target::public(&url).unwrap()).unwrap();
+        let broken = Instant::now().checked_sub(PATIENCE * 2);
+        let mut follow = Follow { client: &client, frames: None, seen: Some(1), pause: PAUSES.0, broken };
+        format!("{:?}", follow.next().await.unwrap_err())
+    }
+
+    #[tokio::test]
+    async fn after_a_while_nobody_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            connection.write_all(head.as_bytes()).unwrap();
+        });
+        let told = one_more_try(url.clone()).await;
+        assert!(told.contains("E-NET-005") && told.contains("its streams end at once"), "{told}");
+        serving.join().unwrap();
+        let told = one_more_try(url).await;
+        assert!(told.contains("E-NET-005") && told.contains("cannot reach") && told.contains("status: 1"), "{told}");
     }
 }

@@ -12,6 +12,8 @@ use super::trouble::cause;
 
 /// A session shows every 15 s that it is there; one that is silent for three times as long is not.
 const SILENCE: Duration = Duration::from_secs(45);
+/// The longest frame: as much as a session keeps of frames.
+const LONGEST: usize = 64 << 20;
 
 /// One frame, known or not.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +22,15 @@ pub(crate) struct Frame {
     pub(crate) id: Option<u64>,
     pub(crate) event: String,
     pub(crate) data: Value,
+}
+
+/// Why a connection brings no more frames.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// It is gone: another may do better.
+    Gone(String),
+    /// What comes is no event stream: it would come again.
+    Form(SseError),
 }
 
 /// The frames of one connection.
@@ -32,14 +43,14 @@ pub(crate) struct Frames {
 
 impl Frames {
     pub(super) fn new(response: Response) -> Self {
-        Self { response, sse: Sse::default(), ready: VecDeque::new() }
+        Self { response, sse: Sse::bounded(LONGEST), ready: VecDeque::new() }
     }
 
     /// The next frame; nothing when the session ended the stream.
     ///
     /// # Errors
     /// Why the connection is of no more use.
-    pub(super) async fn next(&mut self) -> Result<Option<Frame>, String> {
+    pub(super) async fn next(&mut self) -> Result<Option<Frame>, Broken> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 return Ok(Some(frame));
@@ -47,8 +58,8 @@ impl Frames {
             let chunk = match timeout(SILENCE, self.response.chunk()).await {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) => return Ok(None),
-                Ok(Err(error)) => return Err(cause(&error)),
-                Err(_) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
+                Ok(Err(error)) => return Err(Broken::Gone(cause(&error))),
+                Err(_) => return Err(Broken::Gone(format!("nothing came for {} s", SILENCE.as_secs()))),
             };
             let ready = &mut self.ready;
             let fed = self.sse.feed::<SseError>(&chunk, &mut |event| {
@@ -60,7 +71,7 @@ impl Frames {
                 });
                 Ok(false)
             });
-            fed.map_err(|error| format!("the session {error}"))?;
+            fed.map_err(Broken::Form)?;
         }
     }
 }

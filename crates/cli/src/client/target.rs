@@ -48,12 +48,13 @@ impl Target {
         }
     }
 
-    /// The address of a running record, without its token.
-    pub(crate) fn public(session: &RunningSession) -> Result<Self, Failure> {
-        Ok(Self { url: parse(&session.url)?, token: None, direct: true, local: None })
+    /// The address of a running record, without the token.
+    pub(crate) fn public(url: &str) -> Result<Self, Failure> {
+        Ok(Self { url: parse(url)?, token: None, direct: true, local: None })
     }
 
-    fn local(home: Home, session: RunningSession) -> Result<Self, Failure> {
+    /// A session of this home, with its token.
+    pub(crate) fn local(home: Home, session: RunningSession) -> Result<Self, Failure> {
         let url = parse(&session.url)?;
         let token = match home.token(&session.session_id, TokenKind::Operator) {
             Ok(token) => token,

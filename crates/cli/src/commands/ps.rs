@@ -68,7 +68,7 @@ fn statuses(sessions: &[RunningSession]) -> Result<Vec<Option<String>>, Failure>
 
 async fn status(session: RunningSession) -> Option<String> {
     let id = session.session_id.to_string();
-    let client = Client::new(Target::public(&session).ok()?).ok()?;
+    let client = Client::new(Target::public(&session.url).ok()?).ok()?;
     let health = client.health().await.ok()?;
     // Another may have the port by now.
     let ours = health.get("session_id").and_then(Value::as_str) == Some(id.as_str());

@@ -41,17 +41,24 @@ async fn stop(client: &Client) -> Result<(), Failure> {
     if target.session().is_none() {
         return Ok(writeln!(anstream::stderr(), "the session at {name} was told to end")?);
     }
+    if !gone_within(target, PATIENCE).await {
+        let message = format!("the session `{name}` was told to end, and still does after {} s", PATIENCE.as_secs());
+        let hint = "`mur ps` tells when it is gone; a second `mur stop` changes nothing, `kill -9` of its pid does";
+        return Err(Failure::failed(message).code("E-NET-006").hint(hint));
+    }
+    Ok(writeln!(anstream::stderr(), "the session {name} has ended")?)
+}
+
+/// Whether the session ends in time.
+async fn gone_within(target: &Target, patience: Duration) -> bool {
     let since = Instant::now();
     while !target.is_gone() {
-        if since.elapsed() > PATIENCE {
-            let message =
-                format!("the session `{name}` was told to end, and still does after {} s", PATIENCE.as_secs());
-            let hint = "`mur ps` tells when it is gone; a second `mur stop` changes nothing, `kill -9` of its pid does";
-            return Err(Failure::failed(message).code("E-NET-006").hint(hint));
+        if since.elapsed() > patience {
+            return false;
         }
         sleep(PAUSE).await;
     }
-    Ok(writeln!(anstream::stderr(), "the session {name} has ended")?)
+    true
 }
 
 async fn cancel(client: &Client, task: &TaskId) -> Result<(), Failure> {
@@ -63,4 +70,38 @@ async fn cancel(client: &Client, task: &TaskId) -> Result<(), Failure> {
         return Err(Failure::failed(message).code("E-NET-006").hint("`mur watch` tells when it has ended"));
     }
     Ok(writeln!(anstream::stderr(), "the task {task} is canceled")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use record::{Home, Running, RunningSession, TokenKind, process_start};
+    use secrets::Secret;
+
+    use super::{PATIENCE, gone_within};
+    use crate::client::Target;
+
+    #[tokio::test]
+    async fn a_session_is_waited_for_and_not_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(&dir.path().join("home")).unwrap();
+        let session = RunningSession {
+            session_id: vocab::SessionId::new(),
+            url: "http://127.0.0.1:1".into(),
+            pid: 1,
+            process_start: process_start(),
+            capsule: "a".into(),
+            version: "1.0.0".into(),
+            workdir: "/w".into(),
+            records: "/r".into(),
+            started_ms: 1,
+        };
+        let token = Secret::new("token".to_owned());
+        let running = Running::announce(&home, &session, &[(TokenKind::Operator, &token)]).unwrap();
+        let target = Target::local(home, session).unwrap();
+        assert!(!gone_within(&target, Duration::ZERO).await);
+        let (gone, ()) = tokio::join!(gone_within(&target, PATIENCE), async { drop(running) });
+        assert!(gone);
+    }
 }

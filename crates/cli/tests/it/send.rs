@@ -295,7 +295,14 @@ fn what_is_no_session_is_told_apart() {
         ("a crowd", answer("503 Service Unavailable", "", ""), 2, "E-NET-001", "overloaded"),
         ("nothing", Vec::new(), 2, "E-NET-001", "cannot reach"),
         ("an end", events(""), 1, "E-NET-005", "the stream ended"),
-        ("no text", [events("data: "), vec![0xff, b'\n']].concat(), 1, "E-NET-005", "not UTF-8"),
+        ("no text", [events("data: "), vec![0xff, b'\n']].concat(), 2, "E-NET-002", "not UTF-8"),
+        (
+            "too much",
+            answer("413 Content Too Large", json, "{\"error\":{\"message\":\"4 MiB\"}}"),
+            2,
+            "E-NET-004",
+            "4 MiB (413)",
+        ),
     ];
     let mur = Mur::new();
     for (name, answer, status, code, says) in cases {

@@ -66,7 +66,10 @@ fn a_line_and_an_event_have_bounds() {
     assert_eq!(error.to_string(), "sent a line of more than 8 MiB");
     let half: Vec<u8> = [b"data:".as_slice(), &[b'x'; 4 << 20], b"\n"].concat();
     assert_eq!(decode([half.as_slice(), &half, b"\n"]).unwrap().len(), 1);
-    assert_eq!(decode([half.as_slice(), &half, b"data:x\n"]), Err(SseError::LongEvent));
+    let mut small = Sse::bounded(9);
+    assert_eq!(small.feed::<SseError>(b"data: abc\n\n", &mut |_| Ok(true)), Ok(true));
+    assert_eq!(small.feed::<SseError>(b"data: abcd\n", &mut |_| Ok(true)), Err(SseError::LongLine(9)));
+    assert_eq!(decode([half.as_slice(), &half, b"data:x\n"]), Err(SseError::LongEvent(8 << 20)));
 }
 
 proptest! {
