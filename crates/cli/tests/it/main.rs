@@ -11,6 +11,7 @@
 mod binary;
 mod check;
 mod doctor;
+mod export;
 mod fence_command;
 mod init;
 mod peers;
