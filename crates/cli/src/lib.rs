@@ -22,6 +22,7 @@ mod output;
 mod place;
 mod progress;
 mod reference;
+mod results;
 mod resume;
 mod terminal;
 

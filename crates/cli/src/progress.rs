@@ -9,12 +9,8 @@ use anstyle::{AnsiColor, Style};
 use runtime::{Artifact, Frame, Observer};
 use vocab::{Part, TaskId};
 
-use crate::terminal::{cut, one_line, printable};
-
-const DIM: Style = Style::new().dimmed();
-const WIDE: usize = 100;
-/// How many of a command's last lines are shown.
-const TAIL: usize = 8;
+use crate::results::CallResult;
+use crate::terminal::printable;
 
 /// Where a task's progress goes.
 pub(crate) struct Progress {
@@ -68,27 +64,16 @@ impl Progress {
     }
 
     fn artifact(&mut self, artifact: &Artifact<'_>) {
-        let parts = &artifact.shown.parts;
-        let text: String = parts.iter().filter_map(text_of).collect();
-        let body = fence::parse(&text).block.map_or(text.as_str(), |block| block.content);
-        let took = artifact.duration.unwrap_or_default().as_millis();
-        let (mark, colour) = if artifact.shown.is_error { ('✗', AnsiColor::Red) } else { ('✓', AnsiColor::Green) };
-        let colour = colour.on_default();
-        let said = match (artifact.fence_source, artifact.shown.is_error) {
-            // The runtime's own words say why nothing ran: all of them count.
-            (None, true) => one_line(body, WIDE * 5),
-            (None, false) => format!("{} bytes of guidance", body.len()),
-            (Some(_), _) => one_line(body, WIDE),
+        let text: String = artifact.shown.parts.iter().filter_map(text_of).collect();
+        let result = CallResult {
+            tool_name: artifact.tool_name,
+            text: &text,
+            fenced: artifact.fence_source.is_some(),
+            is_error: artifact.shown.is_error,
+            duration_ms: artifact.duration.map(|took| took.as_millis()),
+            command: artifact.shown.facts.shell.is_some(),
         };
-        let name = one_line(artifact.tool_name, WIDE);
-        self.note(format_args!("  {colour}{mark}{colour:#} {name}: {said} {DIM}({took} ms){DIM:#}"));
-        if artifact.shown.facts.shell.is_some() {
-            // A command's last words say most.
-            let lines: Vec<&str> = body.lines().skip(1).filter(|line| !line.trim().is_empty()).collect();
-            for line in lines.iter().skip(lines.len().saturating_sub(TAIL)) {
-                self.note(format_args!("    {DIM}{}{DIM:#}", cut(line, WIDE)));
-            }
-        }
+        self.note(format_args!("{}", result.lines()));
     }
 }
 

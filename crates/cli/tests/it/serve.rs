@@ -89,6 +89,14 @@ impl Serving {
     }
 }
 
+impl Drop for Serving {
+    /// A test that fails leaves no session behind; of one that ended there is nothing to kill.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn operator(stage: &Stage, serving: &Serving) -> String {
     let token = std::fs::read_to_string(running(stage).join(format!("{}.door", serving.session()))).unwrap();
     format!("authorization: Bearer {token}\r\n")
