@@ -66,7 +66,7 @@ pub(crate) enum Given {
 }
 
 impl Asked<'_> {
-    pub(crate) async fn carry_out(&self, call: Call) -> Result<Given, Fault> {
+    pub(crate) async fn carry_out(mut self, call: Call) -> Result<Given, Fault> {
         match call {
             Call::Send => self.send().await.map(Given::Value),
             Call::Stream => self.stream(),
@@ -88,8 +88,9 @@ impl Asked<'_> {
         }
     }
 
-    async fn send(&self) -> Result<Value, Fault> {
-        let message = Message::read(&self.params, self.form)?;
+    async fn send(&mut self) -> Result<Value, Fault> {
+        // Not kept while it waits: a client may send much that nobody reads.
+        let message = Message::read(&std::mem::take(&mut self.params), self.form)?;
         let (waits, history) = (message.waits, message.history);
         let mut view = self.hand_in(message)?;
         if waits {
@@ -162,8 +163,9 @@ impl Asked<'_> {
         Ok(json!({"tasks": tasks, "nextPageToken": next.unwrap_or_default(), "pageSize": size, "totalSize": total}))
     }
 
-    async fn cancel(&self) -> Result<Value, Fault> {
+    async fn cancel(&mut self) -> Result<Value, Fault> {
         let task = self.task_named()?;
+        self.params = Params::default();
         let view = self.site.session.cancel(self.sender.caller, &task).map_err(|error| match error {
             ended @ RequestError::Ended { .. } => Fault::new(Kind::NotCancelable, ended.to_string()),
             other => other.into(),
@@ -186,6 +188,7 @@ impl Asked<'_> {
             None => now,
         };
         let mut feed = self.feed((Some(view.id.clone()), at));
+        feed.expect_end();
         feed.begin_with_event(&self.form.first(self.task(&view, None, true)));
         Ok(Given::Stream(Box::new(feed)))
     }

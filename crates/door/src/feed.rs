@@ -45,7 +45,7 @@ pub(crate) struct Feed {
     first: Bytes,
     heartbeat: Interval,
     over: bool,
-    /// Whether frames were missed, so that the task's end may be among them.
+    /// Whether the task's end may be among frames that do not come.
     lost: bool,
     /// Whether the next piece of the reply goes on from the one before.
     goes_on: bool,
@@ -79,6 +79,11 @@ impl Feed {
     pub(crate) fn begin_with_event(&mut self, event: &Value) {
         let line = self.event(event, None);
         self.begin(&line);
+    }
+
+    /// Says that the end of its task may lie before where it begins.
+    pub(crate) fn expect_end(&mut self) {
+        self.lost = true;
     }
 
     fn begin(&mut self, line: &[u8]) {

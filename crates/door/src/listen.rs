@@ -6,6 +6,8 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use crate::DoorError;
 
+/// Connections that may wait to be taken: a crowd that comes at once is not told to try again later.
+const BACKLOG: i32 = 1024;
 /// How much the system holds for a client that does not read; its own choice would be megabytes for each.
 const SEND_BUFFER: usize = 256 << 10;
 
@@ -25,6 +27,7 @@ impl Listening {
         let fault = |source| DoorError::Bind { address, source };
         let listener = TcpListener::bind(address).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
+        rustix::net::listen(&listener, BACKLOG).map_err(|error| fault(error.into()))?;
         // Connections inherit it.
         set_socket_send_buffer_size(&listener, SEND_BUFFER).map_err(|error| fault(error.into()))?;
         let local = listener.local_addr().map_err(fault)?;

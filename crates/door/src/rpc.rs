@@ -245,3 +245,35 @@ fn failed(id: &str, fault: &Fault, detailed: bool) -> Response<Payload> {
 fn whole(text: String) -> Response<Payload> {
     payload::text(StatusCode::OK, "application/json", text)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{envelope, request};
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = envelope(&bytes).map(|envelope| request(&envelope, None).is_ok());
+        }
+
+        #[test]
+        fn members_come_in_any_order_with_others_between(
+            id in "(null|-?[1-9][0-9]{0,30}|\"[a-z\\u{e9}]{0,9}\")",
+            order in Just(vec!["jsonrpc", "id", "method", "params", "x"]).prop_shuffle(),
+        ) {
+            let member = |name: &str| match name {
+                "jsonrpc" => r#""jsonrpc": "2.0""#.to_owned(),
+                "id" => format!(r#""id":{id}"#),
+                "method" => r#""method":"tasks\u002fget""#.to_owned(),
+                "params" => r#""params":{"id":"x"}"#.to_owned(),
+                _ => r#""x":[{"id":1}]"#.to_owned(),
+            };
+            let text = format!(" {{{}}}\n", order.iter().map(|name| member(name)).collect::<Vec<_>>().join(" ,"));
+            let envelope = envelope(text.as_bytes()).map_err(|fault| TestCaseError::fail(fault.message))?;
+            prop_assert_eq!(envelope.id.map(|raw| raw.get()), Some(id.as_str()));
+            prop_assert!(request(&envelope, None).is_ok());
+        }
+    }
+}

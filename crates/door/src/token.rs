@@ -44,7 +44,12 @@ impl Scope {
     }
 }
 
-/// A bearer token; cleared from memory when it is dropped.
+/// A bearer token; cleared from memory when it is dropped. It is shown only where somebody means to:
+///
+/// ```compile_fail
+/// let (key, session) = (door::TokenKey::new().unwrap(), vocab::SessionId::new());
+/// format!("{:?}", key.mint(door::Scope::Peer, &session, 0));
+/// ```
 pub struct Token(Zeroizing<String>);
 
 impl Token {
@@ -55,7 +60,12 @@ impl Token {
     }
 }
 
-/// The key that a session's tokens are made and checked with; cleared from memory when it is dropped.
+/// The key that a session's tokens are made and checked with; cleared from memory when it is dropped. It is
+/// never shown:
+///
+/// ```compile_fail
+/// format!("{:?}", door::TokenKey::new().unwrap());
+/// ```
 pub struct TokenKey(Zeroizing<[u8; 32]>);
 
 #[derive(Serialize, Deserialize)]

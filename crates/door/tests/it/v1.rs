@@ -191,7 +191,13 @@ fn a_client_that_lost_its_stream_takes_it_up_again() {
     let ended = code(&mut client, "SubscribeToTask", &json!({"id": id}));
     assert_eq!(ended, json!([-32004, "UNSUPPORTED_OPERATION"]));
     let replayed = stage.client().stream("SubscribeToTask", &json!({"id": id}), &[V1, ("Last-Event-ID", &last)]);
-    assert_eq!(replayed.last().map(|event| told(&event)).unwrap(), "statusUpdate TASK_STATE_COMPLETED");
+    let end = replayed.last().unwrap();
+    assert_eq!(told(&end), "statusUpdate TASK_STATE_COMPLETED");
+    let all = end.id.unwrap().to_string();
+    let again = stage.client().stream("SubscribeToTask", &json!({"id": id}), &[V1, ("Last-Event-ID", &all)]);
+    let lines: Vec<String> = again.map(|event| told(&event)).collect();
+    let expected = ["task TASK_STATE_COMPLETED", "reply:ab:lastChunk", "statusUpdate TASK_STATE_COMPLETED"];
+    assert_eq!(lines, expected, "one who saw the end already does not wait for it");
 }
 
 #[test]
