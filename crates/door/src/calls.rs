@@ -16,7 +16,7 @@ use crate::feed::{Feed, Style, resume};
 use crate::message::{Message, context_id, task_id};
 use crate::params::Params;
 use crate::shape::{Form, pauses, state_named};
-use crate::site::Site;
+use crate::site::{Beat, Site};
 use crate::stamp;
 
 /// What is asked.
@@ -221,11 +221,11 @@ impl Asked<'_> {
 
     /// The task once it is `so`.
     async fn settled(&self, task: &TaskId, so: fn(TaskState) -> bool) -> Result<TaskView, Fault> {
-        let mut beat = self.site.beat.subscribe();
+        let mut beat = Beat::of(self.site);
         loop {
-            beat.borrow_and_update();
+            beat.look();
             let view = self.site.session.task(self.sender.caller, task)?;
-            if so(view.state) || beat.changed().await.is_err() {
+            if so(view.state) || !beat.next().await {
                 return Ok(view);
             }
         }

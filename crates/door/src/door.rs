@@ -62,8 +62,7 @@ impl Door {
         });
         let run = move || {
             reactor.block_on(async {
-                let (pumped, timed) = (Arc::clone(&site), Arc::clone(&site));
-                tokio::spawn(async move { pumped.session.stream().pump().await });
+                let timed = Arc::clone(&site);
                 tokio::spawn(async move { timed.keep_time().await });
                 serve::run(listener, site).await;
             });

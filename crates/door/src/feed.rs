@@ -11,12 +11,11 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use runtime::{Caller, StreamEvent, StreamFrame};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use vocab::TaskId;
 
 use crate::shape::{Form, Of, pauses, status_frame};
-use crate::site::Site;
+use crate::site::{Beat, Site};
 
 /// How many frames are looked at in one go.
 const FRAMES: usize = 256;
@@ -38,7 +37,7 @@ pub(crate) struct Feed {
     style: Style,
     /// The one task that it is about.
     only: Option<TaskId>,
-    beat: watch::Receiver<()>,
+    beat: Beat,
     /// The frame that was sent last.
     at: u64,
     /// What goes out before any frame.
@@ -58,7 +57,7 @@ impl Feed {
             caller,
             style,
             only,
-            beat: site.beat.subscribe(),
+            beat: Beat::of(site),
             at,
             first: Bytes::new(),
             heartbeat: heartbeat(site.limits.heartbeat),
@@ -98,8 +97,7 @@ impl Feed {
             return Some(std::mem::take(&mut self.first));
         }
         while !self.over {
-            // Before the frames are looked at, so that one that comes meanwhile is not slept through.
-            self.beat.borrow_and_update();
+            self.beat.look();
             let (piece, looked) = self.piece();
             if let Some(piece) = piece {
                 return Some(piece);
@@ -114,7 +112,7 @@ impl Feed {
                 }
             }
             tokio::select! {
-                changed = self.beat.changed() => if changed.is_err() { return None },
+                more = self.beat.next() => if !more { return None },
                 _ = self.heartbeat.tick() => return Some(Bytes::from_static(b":heartbeat\n\n")),
             }
         }

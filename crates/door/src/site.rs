@@ -39,8 +39,8 @@ impl Site {
     /// watchers is woken only as often as the thread can serve all of them, and each gets several frames in
     /// one piece: the work of a write is the same for one as for five.
     pub(crate) async fn keep_time(&self) {
-        let mut head = self.session.stream().watch();
-        while head.changed().await.is_ok() {
+        loop {
+            self.session.stream().published().await;
             self.beat.send_replace(());
             let watchers = u32::try_from(self.beat.receiver_count()).unwrap_or(u32::MAX);
             let pause = BUSY.saturating_mul(watchers).min(HELD);
@@ -49,5 +49,34 @@ impl Site {
                 sleep(pause).await;
             }
         }
+    }
+}
+
+/// Somebody who waits for frames, counted as such: while nobody does, the agent wakes nobody.
+pub(crate) struct Beat {
+    site: Arc<Site>,
+    receiver: watch::Receiver<()>,
+}
+
+impl Beat {
+    pub(crate) fn of(site: &Arc<Site>) -> Self {
+        site.session.stream().watcher_comes();
+        Self { site: Arc::clone(site), receiver: site.beat.subscribe() }
+    }
+
+    /// To be called before each look at the frames, so that one that comes meanwhile is not slept through.
+    pub(crate) fn look(&mut self) {
+        self.receiver.borrow_and_update();
+    }
+
+    /// Waits until there is more to look at; false when there never will be.
+    pub(crate) async fn next(&mut self) -> bool {
+        self.receiver.changed().await.is_ok()
+    }
+}
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        self.site.session.stream().watcher_goes();
     }
 }

@@ -3,7 +3,8 @@
 //! The session holds a lock on its record for as long as it lives, so a reader needs no guess about
 //! process ids: a record whose lock can be had is that of a process that is gone, however it went, and
 //! the reader removes it with its tokens. A record appears under its name whole or not at all; tokens are
-//! written before it and go after it.
+//! written before it and go after it. Nothing here is synced to the disk: after a loss of power no session
+//! runs, whatever a file says, and a launch does not wait for what nobody would read.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -97,7 +98,7 @@ impl Running {
         }
         let text = serde_json::to_vec(session).unwrap_or_default();
         let io = |error| Error::io("write", &temp, error);
-        running.record.write_all(&text).and_then(|()| running.record.sync_all()).map_err(io)?;
+        running.record.write_all(&text).map_err(io)?;
         std::fs::rename(&temp, &path).map_err(|error| Error::io("make", &path, error))?;
         Ok(running)
     }

@@ -14,6 +14,8 @@ use crate::{Caller, StopCause};
 
 /// How many ended tasks can be asked for.
 pub(crate) const ENDED_KEPT: usize = 1000;
+/// How many bytes of texts and replies of ended tasks are kept; the newest always are.
+const ENDED_BYTES: usize = 64 << 20;
 /// How many contexts a session remembers; one that it forgot is the operator's alone to name.
 const CONTEXTS_KEPT: usize = 10_000;
 
@@ -93,6 +95,8 @@ pub(crate) struct Board {
     lanes: BTreeMap<Lane, VecDeque<Work>>,
     active: Option<TaskId>,
     ended: VecDeque<TaskId>,
+    /// Bytes of the texts of ended tasks.
+    ended_bytes: usize,
     contexts: HashMap<ContextId, Caller>,
     context_order: VecDeque<ContextId>,
     closed: bool,
@@ -251,12 +255,18 @@ impl Board {
     }
 
     fn retire(&mut self, task: TaskId) {
+        self.ended_bytes += self.view(&task).map_or(0, TaskView::bytes);
         self.ended.push_back(task);
-        if self.ended.len() > ENDED_KEPT
-            && let Some(oldest) = self.ended.pop_front()
-        {
-            self.tasks.remove(&oldest);
+        while self.ended.len() > ENDED_KEPT || (self.ended_bytes > ENDED_BYTES && self.ended.len() > 1) {
+            let gone = self.ended.pop_front().and_then(|oldest| self.tasks.remove(&oldest));
+            self.ended_bytes -= gone.map_or(0, |gone| gone.view.bytes());
         }
+    }
+}
+
+impl TaskView {
+    fn bytes(&self) -> usize {
+        self.text.len() + [&self.response, &self.message].into_iter().flatten().map(|text| text.len()).sum::<usize>()
     }
 }
 
@@ -273,4 +283,43 @@ pub(crate) struct RunsAs {
 pub(crate) struct Said<'a> {
     pub(crate) message: Option<&'a str>,
     pub(crate) response: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use vocab::{ContextId, Origin, TaskId, TaskState, Trust};
+
+    use super::{Board, ENDED_KEPT, TaskView};
+    use crate::Caller;
+
+    fn ended(text: &str) -> TaskView {
+        TaskView {
+            id: TaskId::new(),
+            context: ContextId::new(),
+            state: TaskState::Rejected,
+            message: None,
+            response: None,
+            text: text.into(),
+            origin: Origin::Event,
+            trust: Trust::Untrusted,
+            owner: Caller::Anonymous,
+            created_ms: 0,
+            updated_ms: 0,
+        }
+    }
+
+    #[test]
+    fn tasks_that_ended_are_kept_up_to_a_number_and_a_size() {
+        let mut board = Board::default();
+        for _ in 0..ENDED_KEPT + 5 {
+            board.enter(ended("short"), None);
+        }
+        assert_eq!(board.views().count(), ENDED_KEPT);
+        let big = "x".repeat(30 << 20);
+        for _ in 0..3 {
+            board.enter(ended(&big), None);
+        }
+        assert_eq!(board.views().count(), 2, "two of the big ones and nothing older");
+        assert_eq!(board.ended_bytes, 60 << 20);
+    }
 }

@@ -1,16 +1,18 @@
 //! What everybody who watches a session can see: the last frames, numbered through the whole session.
 //!
 //! There is one buffer and no queue per watcher: each reads from where it is, so a slow one costs the
-//! agent and the others nothing, and learns how many frames it missed. The agent wakes one waiter, the
-//! pump, and the pump wakes the watchers: with a thousand of them, that is not the agent's work.
+//! agent and the others nothing, and learns how many frames it missed. The agent wakes one waiter, and
+//! that one wakes the watchers: with a thousand of them, that is not the agent's work. While nobody watches
+//! it wakes nobody, because a wake-up of another thread costs more than all the rest of a frame.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use vocab::{ContextId, Part, TaskId, TaskState};
 
 use crate::outbox::millis;
@@ -205,7 +207,7 @@ fn part_data(part: &Part) -> Option<Value> {
 pub struct Stream {
     ring: Mutex<Ring>,
     published: Notify,
-    head: watch::Sender<u64>,
+    watchers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -226,7 +228,7 @@ pub struct Batch {
 
 impl Stream {
     pub(crate) fn new() -> Self {
-        Self { ring: Mutex::default(), published: Notify::new(), head: watch::Sender::new(0) }
+        Self { ring: Mutex::default(), published: Notify::new(), watchers: AtomicUsize::new(0) }
     }
 
     pub(crate) fn publish(&self, task: Option<(TaskId, ContextId)>, event: StreamEvent) {
@@ -240,7 +242,10 @@ impl Stream {
             ring.weight -= oldest.map_or(0, |frame| frame.weight());
         }
         drop(ring);
-        self.published.notify_one();
+        // A watcher is counted before it looks into the ring, so one that is not counted yet finds the frame there.
+        if self.watchers.load(Ordering::SeqCst) > 0 {
+            self.published.notify_one();
+        }
     }
 
     /// The id of the newest frame; 0 before the first.
@@ -261,24 +266,27 @@ impl Stream {
     pub fn after(&self, id: u64, limit: usize) -> Batch {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let first = ring.frames.front().map_or(ring.last + 1, |frame| frame.id);
-        let missed = first.saturating_sub(id.saturating_add(1));
-        let skip = usize::try_from((id + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let next = id.saturating_add(1);
+        let missed = first.saturating_sub(next);
+        let skip = usize::try_from(next.saturating_sub(first)).unwrap_or(usize::MAX);
         let frames = ring.frames.iter().skip(skip).take(limit).cloned().collect();
         Batch { missed, frames }
     }
 
-    /// Tells the newest id as it grows. Needs the [`pump`](Self::pump).
-    #[must_use]
-    pub fn watch(&self) -> watch::Receiver<u64> {
-        self.head.subscribe()
+    /// Counts one who watches; to be called before the first look at [`after`](Self::after).
+    pub fn watcher_comes(&self) {
+        self.watchers.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Wakes the watchers, for ever: the door runs it, once, on its own thread.
-    pub async fn pump(&self) {
-        loop {
-            self.published.notified().await;
-            self.head.send_replace(self.last());
-        }
+    /// Counts one who watched and does not any more.
+    pub fn watcher_goes(&self) {
+        self.watchers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits until something was published while somebody watched. One waiter alone is woken: the door, on
+    /// its own thread.
+    pub async fn published(&self) {
+        self.published.notified().await;
     }
 }
 

@@ -2,8 +2,8 @@
 
 use record::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Decision, EVENTS, Event, Inference, InferenceError,
-    KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd, TaskReceived,
-    TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
+    InputReceived, InputRequired, KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall,
+    TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
 };
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
@@ -55,7 +55,7 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             origin,
             trust,
             lane,
-            traceparent: None,
+            traceparent: some(full, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
             fence_lookalikes: some(full, 2),
             ..support::task_start(task_id, context_id, message_id)
         }
@@ -103,7 +103,7 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
     let (blockers, reason, status, duration_ms) = (&["outside_scope"][..], "blocked", CallStatus::Ok, 2);
     let (phase, input) = (ReviewPhase::Propose, Body::Json(&input));
     let input_value = json!({"filePath": "a.txt"});
-    let events: [Event<'_>; 5] = [
+    let events: [Event<'_>; 7] = [
         ActionReview {
             turn,
             task_id,
@@ -138,6 +138,17 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             exit_code: some(full, 0),
             bytes: 9,
             duration_ms,
+        }
+        .into(),
+        InputRequired { turn, task_id, tool_call_id, tool, prompt: Body::Text("which?") }.into(),
+        InputReceived {
+            turn,
+            task_id,
+            tool_call_id,
+            answered: full,
+            trust: some(full, Trust::Untrusted),
+            answer: some(full, Body::Text("that")),
+            waited_ms: 3,
         }
         .into(),
     ];
