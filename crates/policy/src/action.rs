@@ -105,6 +105,8 @@ pub enum ActionKind {
     GitDiff,
     /// Show a declared skill's text.
     Skill,
+    /// `switch-driver`.
+    SwitchDriver,
 }
 
 impl ActionKind {
@@ -126,6 +128,7 @@ impl ActionKind {
             Self::GitStatus => "git_status",
             Self::GitDiff => "git_diff",
             Self::Skill => "skill",
+            Self::SwitchDriver => "switch_driver",
         }
     }
 }

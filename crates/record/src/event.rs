@@ -11,7 +11,8 @@ mod words;
 
 pub use field::{Body, CallId, EventSpec, KeyRule, KeySpec, ReviewTarget, TargetOf};
 pub use table::{
-    ActionReview, CallDenied, EVENTS, Event, Inference, InferenceError, InputReceived, InputRequired, SessionEnd,
-    SessionStart, Shell, SkillCall, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, reference_markdown,
+    ActionReview, CallDenied, ControlApplied, ControlChange, ControlRefused, EVENTS, Event, Inference, InferenceError,
+    InputReceived, InputRequired, SessionEnd, SessionStart, Shell, SkillCall, TaskEnd, TaskReceived, TaskStart,
+    ToolCallEvent, reference_markdown,
 };
 pub use words::{CallStatus, Capture, Decision, ReviewPhase, Verdict};

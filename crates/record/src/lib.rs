@@ -65,10 +65,10 @@ pub use conversation::{ConversationReader, ConversationWriter, Reopened, pair_up
 pub use digest::Digest;
 pub use error::{Error, LineFault, Unsafe};
 pub use event::{
-    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Decision, EVENTS, Event, EventSpec, Inference,
-    InferenceError, InputReceived, InputRequired, KeyRule, KeySpec, ReviewPhase, ReviewTarget, SessionEnd,
-    SessionStart, Shell, SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict,
-    reference_markdown,
+    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, ControlApplied, ControlChange, ControlRefused,
+    Decision, EVENTS, Event, EventSpec, Inference, InferenceError, InputReceived, InputRequired, KeyRule, KeySpec,
+    ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart,
+    ToolCallEvent, Verdict, reference_markdown,
 };
 pub use home::Home;
 pub use key::{PublicKey, TraceKey};

@@ -12,17 +12,19 @@ use record::{
     Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, SessionEnd, SessionStart, TaskEnd,
     TaskStart, TraceKey, TraceOptions, TraceWriter,
 };
-use secrets::Redactor;
+use secrets::{Redactor, Vault};
 use tokio::sync::Notify;
-use vocab::{Clock, ContextId, Driver, EndStatus, Message, SessionId, TaskId, TaskState, TraceContext, Trust};
+use vocab::{Clock, ContextId, Driver, EndStatus, Message, SessionId, TaskId, TaskState, TraceContext, Trust, Wire};
 
 use crate::board::{Board, Said, Work};
+use crate::control::{Control, ControlDeclared, DriverChoice};
 use crate::handle::{SessionHandle, SessionInfo, Shared};
 use crate::lifecycle::Lifecycle;
 use crate::outbox::{Outbox, Place, lookalikes, millis};
 use crate::registry::Registry;
 use crate::run::{Run, Talk};
 use crate::session::{End, Limits};
+use crate::switch::SwitchDriver;
 use crate::telemetry::{Span, Telemetry};
 use crate::{Caller, Observer};
 
@@ -40,8 +42,12 @@ pub struct Setup {
     pub home: Home,
     /// What the trace keeps of bodies.
     pub capture: Capture,
-    /// The model.
-    pub driver: Arc<dyn Driver>,
+    /// The models, the primary choice first; there is at least that one.
+    pub choices: Vec<DriverChoice>,
+    /// What may be changed while the session runs.
+    pub control: ControlDeclared,
+    /// The secrets that a controller injects.
+    pub vault: Arc<Vault>,
     /// Whether the driver plays a script and no model answers.
     pub scripted: bool,
     /// The system prompt, whole.
@@ -120,7 +126,7 @@ pub struct Session {
 
 /// What does not change while a session lives.
 pub(crate) struct Fixed {
-    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) control: Arc<Control>,
     pub(crate) system: String,
     pub(crate) system_sha: Digest,
     pub(crate) tools_sha: Digest,
@@ -129,6 +135,25 @@ pub(crate) struct Fixed {
     pub(crate) limits: Limits,
     /// Whether somebody measures, so that calls pass their span on.
     pub(crate) measured: bool,
+}
+
+impl Fixed {
+    pub(crate) fn driver(&self, choice: usize) -> Option<&Arc<dyn Driver>> {
+        self.control.choices().get(choice).map(|choice| &choice.driver)
+    }
+
+    pub(crate) fn has_alternates(&self) -> bool {
+        self.control.choices().len() > 1
+    }
+
+    /// A conversation in a choice's form.
+    pub(crate) fn open_with(&self, choice: usize, history: &[Message]) -> Option<Box<dyn Wire>> {
+        let mut wire = self.driver(choice)?.open(&self.system, self.registry.specs());
+        for message in history {
+            wire.push(message);
+        }
+        Some(wire)
+    }
 }
 
 impl Session {
@@ -146,32 +171,45 @@ impl Session {
         };
         let trace = TraceWriter::create(&setup.home.trace_path(&setup.session), options)?;
         let measured = setup.telemetry.is_some();
-        let outbox = Outbox::new(trace, setup.observer, setup.telemetry, setup.redactor);
-        let tools: Vec<&str> = setup.registry.specs().iter().map(|spec| spec.name.as_str()).collect();
+        let outbox = Arc::new(Outbox::new(trace, setup.observer, setup.telemetry, setup.redactor));
+        let sees_agent = !setup.control.agent_settings.is_empty();
+        let (declared, choices, vault) = (setup.control, setup.choices, setup.vault);
+        let control = Control::new(declared, choices, vault, Arc::clone(&outbox), setup.limits.max_tokens);
+        let control = Arc::new(control);
+        let mut registry = setup.registry;
+        if sees_agent {
+            registry.add(SwitchDriver::tool(&control));
+        }
+        let (declared, offered) = (control.on_record(), control.choices_on_record());
+        let primary = control.choices().first();
+        let tools: Vec<&str> = registry.specs().iter().map(|spec| spec.name.as_str()).collect();
         let line = SessionStart {
             mur_version: setup.mur_version,
             capsule: &setup.capsule.0,
             capsule_version: &setup.capsule.1,
             pid: std::process::id(),
             workdir: &setup.workdir,
-            driver: setup.driver.name(),
-            model: setup.driver.model(),
+            driver: primary.map_or("", |choice| choice.driver.name()),
+            model: primary.map_or("", |choice| choice.driver.model()),
             scripted: setup.scripted.then_some(true),
             capture: setup.capture,
             tools: &tools,
             resumed_from: setup.resumed_from.as_ref(),
+            control: declared.as_ref(),
+            inference_choices: offered.as_ref(),
             effective_grants: None,
         };
         let span = TraceContext::fresh();
         let start = outbox.measured(None, line, Some(Span { context: span, parent: None, took: Duration::ZERO }))?;
-        let tools_sha = Digest::of(&serde_json::to_vec(setup.registry.specs()).unwrap_or_default());
+        control.file_under(start.clone());
+        let tools_sha = Digest::of(&serde_json::to_vec(registry.specs()).unwrap_or_default());
         let system = outbox.redactor().redact_owned(setup.system).into_string();
         let fixed = Fixed {
-            driver: setup.driver,
+            control: Arc::clone(&control),
             system_sha: Digest::of(system.as_bytes()),
             tools_sha,
             system,
-            registry: setup.registry,
+            registry,
             policy: setup.policy,
             limits: setup.limits,
             measured,
@@ -190,7 +228,7 @@ impl Session {
         }
         let board = Mutex::new(board);
         let (home, clock, wake) = (setup.home, setup.clock, Notify::new());
-        let shared = Arc::new(Shared { info, outbox, home, clock, start, board, wake });
+        let shared = Arc::new(Shared { info, outbox, control, home, clock, start, board, wake });
         Ok(Self {
             fixed,
             shared,
@@ -263,11 +301,8 @@ impl Session {
             Ok(opened) => (opened.writer, opened.messages),
             Err(error) => return self.unopened(shared, &place, &error),
         };
-        let mut wire = self.fixed.driver.open(&self.fixed.system, self.fixed.registry.specs());
-        for message in history.iter().filter(|_| work.continues) {
-            wire.push(message);
-        }
-        let mut talk = Talk::new(record, wire);
+        let history = if work.continues { history } else { Vec::new() };
+        let mut talk = Talk::new(&self.fixed, record, history, self.fixed.control.snapshot().choice);
         talk.append(&message)?;
         shared.state(&work.task, TaskState::Working, Said::default());
         let mut run = Run::new(&self.fixed, shared, talk, place, self.spent);

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use vocab::{Clock, ContextId, EndStatus, EventId, SessionId, TaskId, TaskSource, TaskState, TraceContext};
 
 use crate::board::{Answer, Board, Canceled, RunsAs, Said, TaskView, Work};
+use crate::control::Control;
 use crate::lifecycle::{Acceptance, AfterTask, Lifecycle};
 use crate::outbox::Outbox;
 use crate::stream::{Stream, StreamEvent};
@@ -77,7 +78,8 @@ pub struct SessionInfo {
 /// What the session and its handles share.
 pub(crate) struct Shared {
     pub(crate) info: SessionInfo,
-    pub(crate) outbox: Outbox,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) control: Arc<Control>,
     pub(crate) home: Home,
     pub(crate) clock: Arc<dyn Clock>,
     /// The line under which tasks are filed.
@@ -102,6 +104,12 @@ impl SessionHandle {
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.0.outbox.stream()
+    }
+
+    /// What can be changed of it; nothing where the capsule declares nothing for a controller to change.
+    #[must_use]
+    pub fn control(&self) -> Option<&Control> {
+        Some(&*self.0.control).filter(|control| control.is_declared())
     }
 
     /// `idle`, `working` or `ending`.

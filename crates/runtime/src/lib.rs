@@ -17,6 +17,7 @@
 
 mod board;
 mod caller;
+mod control;
 mod dispatch;
 mod engine;
 mod frame;
@@ -33,10 +34,15 @@ mod session;
 mod stop;
 mod stream;
 mod summary;
+mod switch;
 mod telemetry;
 
 pub use board::TaskView;
 pub use caller::{Caller, Claim};
+pub use control::{
+    ChoiceCredential, Control, ControlDeclared, ControlEvent, ControlRefusal, DriverChoice, Principal, Refused,
+    Setting, SettingChange,
+};
 pub use engine::{Session, Setup, Tally, TaskReport};
 pub use frame::{Artifact, Frame, Observer};
 pub use handle::{NewTask, RequestError, SessionHandle, SessionInfo};

@@ -30,6 +30,12 @@ impl Registry {
         Self { tools: by_name, specs, missing }
     }
 
+    /// Adds a tool of the runtime's own. The manifest lets no other take its name.
+    pub(crate) fn add(&mut self, tool: Arc<dyn Tool>) {
+        self.specs.push(tool.spec().clone());
+        self.tools.insert(tool.spec().name.clone(), tool);
+    }
+
     /// What the model is offered. It does not change within a task.
     #[must_use]
     pub fn specs(&self) -> &[ToolSpec] {

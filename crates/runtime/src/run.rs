@@ -12,6 +12,7 @@ use vocab::{CallParams, EndStatus, EventId, Message, MessageId, Reply, Role, Wir
 
 use crate::Frame;
 use crate::board::Said;
+use crate::control::Snapshot;
 use crate::dispatch::{Desk, run_group};
 use crate::engine::{Fixed, Tally, TaskReport};
 use crate::handle::Shared;
@@ -35,26 +36,56 @@ pub(crate) struct Run<'s> {
     state: TaskLoop,
     tally: Tally,
     began: Instant,
-    bytes_per_token: f64,
+    /// What the coming call uses of the settings.
+    settings: Snapshot,
+    /// Bytes of a request per token, of each choice.
+    bytes_per_token: Vec<f64>,
 }
 
 /// A conversation: its record, and its form for the provider.
 pub(crate) struct Talk {
     record: ConversationWriter,
-    wire: Box<dyn Wire>,
+    /// The messages themselves, where another driver may have to be given them.
+    history: Option<Vec<Message>>,
+    /// The form for each driver choice that was used, and how far it has got.
+    wires: Vec<Option<Box<dyn Wire>>>,
+    choice: usize,
     /// Messages that entered since the last inference line.
     fresh: Vec<MessageId>,
 }
 
 impl Talk {
-    /// A conversation whose earlier messages, if any, are in the wire already.
-    pub(crate) fn new(record: ConversationWriter, wire: Box<dyn Wire>) -> Self {
-        Self { record, wire, fresh: Vec::new() }
+    /// A conversation that goes on after `history`, with the choice that is in use.
+    pub(crate) fn new(fixed: &Fixed, record: ConversationWriter, history: Vec<Message>, choice: usize) -> Self {
+        let mut wires: Vec<Option<Box<dyn Wire>>> = fixed.control.choices().iter().map(|_| None).collect();
+        if let Some(place) = wires.get_mut(choice) {
+            *place = fixed.open_with(choice, &history);
+        }
+        let history = (wires.len() > 1).then_some(history);
+        Self { record, history, wires, choice, fresh: Vec::new() }
+    }
+
+    /// The form for the choice in use.
+    fn wire(&self) -> Option<&dyn Wire> {
+        self.wires.get(self.choice)?.as_deref()
+    }
+
+    /// Turns to another choice: its driver is given what it has not seen yet.
+    fn turn_to(&mut self, fixed: &Fixed, choice: usize) {
+        self.choice = choice;
+        if let (Some(place @ None), Some(history)) = (self.wires.get_mut(choice), &self.history) {
+            *place = fixed.open_with(choice, history);
+        }
     }
 
     pub(crate) fn append(&mut self, message: &Message) -> Result<(), RecordError> {
         self.record.append(message)?;
-        self.wire.push(message);
+        for wire in self.wires.iter_mut().flatten() {
+            wire.push(message);
+        }
+        if let Some(history) = &mut self.history {
+            history.push(message.clone());
+        }
         // An answer is named by its own inference line.
         if message.role != Role::Assistant {
             self.fresh.push(message.id.clone());
@@ -76,7 +107,8 @@ impl<'s> Run<'s> {
             state: TaskLoop::new(fixed.limits, spent),
             tally: Tally::default(),
             began: Instant::now(),
-            bytes_per_token: FIRST_GUESS,
+            settings: fixed.control.snapshot(),
+            bytes_per_token: vec![FIRST_GUESS; fixed.control.choices().len()],
         }
     }
 }
@@ -89,6 +121,10 @@ impl Run<'_> {
             match effect {
                 Effect::Append(message) => self.talk.append(&message)?,
                 Effect::Estimate => {
+                    // Once for each call, so that no call mixes two values.
+                    self.settings = self.fixed.control.snapshot();
+                    self.state.set_max_tokens(self.settings.max_tokens);
+                    self.talk.turn_to(self.fixed, self.settings.choice);
                     let event = stop.now().map_or_else(|| Event::Estimated(self.estimate()), Event::Stop);
                     queue.extend(self.step(event));
                 }
@@ -119,7 +155,8 @@ impl Run<'_> {
         reason = "an estimate"
     )]
     fn estimate(&self) -> u64 {
-        (self.talk.wire.len() as f64 / self.bytes_per_token).ceil() as u64
+        let bytes = self.talk.wire().map_or(0, Wire::len) as f64;
+        (bytes / self.bytes_per_token.get(self.settings.choice).unwrap_or(&FIRST_GUESS)).ceil() as u64
     }
 
     async fn infer(&mut self, turn: u32, stop: &mut StopSignal) -> Result<Vec<Effect>, RecordError> {
@@ -128,12 +165,16 @@ impl Run<'_> {
         let began = Instant::now();
         let span = self.place.span.child();
         let traceparent = self.fixed.measured.then_some(span);
-        let params = CallParams { max_tokens: self.fixed.limits.max_tokens, traceparent };
+        let params = CallParams { max_tokens: self.settings.max_tokens, traceparent };
+        self.fixed.control.applied(&self.place, &self.settings)?;
+        let Some((driver, wire)) = self.fixed.driver(self.settings.choice).zip(self.talk.wire()) else {
+            return Ok(self.step(Event::InferenceFailed("the driver choice in use has no driver".to_owned())));
+        };
         let mut relay = Relay::new(&self.shared.outbox, &self.place, span);
         let answer = tokio::select! {
             biased;
             cause = stop.stopped() => Err(cause),
-            answer = self.fixed.driver.call(&*self.talk.wire, params, &mut relay) => Ok(answer),
+            answer = driver.call(wire, params, &mut relay) => Ok(answer),
         };
         relay.finish(answer.as_ref().ok().and_then(|answer| answer.as_ref().err()))?;
         match answer {
@@ -170,11 +211,12 @@ impl Run<'_> {
         });
         let mut message_ids = std::mem::take(&mut self.talk.fresh);
         message_ids.extend(message.map(|message| message.id.clone()));
+        let choice = self.fixed.control.choices().get(self.settings.choice).filter(|_| self.fixed.has_alternates());
         let line = Inference {
             turn: self.place.turn,
             task_id: &self.place.task,
-            driver_choice: None,
-            model: None,
+            driver_choice: choice.map(|choice| choice.name.as_str()),
+            model: choice.map(|choice| choice.driver.model()),
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
             cached_tokens: usage.cached_tokens,
@@ -199,9 +241,11 @@ impl Run<'_> {
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn learn_ratio(&mut self, input_tokens: u64) {
         if input_tokens > 0 {
-            let seen = self.talk.wire.len() as f64 / input_tokens as f64;
-            // A provider that counts nothing useful must not make every request look free.
-            self.bytes_per_token = seen.clamp(1.0, 8.0);
+            let seen = self.talk.wire().map_or(0, Wire::len) as f64 / input_tokens as f64;
+            if let Some(ratio) = self.bytes_per_token.get_mut(self.settings.choice) {
+                // A provider that counts nothing useful must not make every request look free.
+                *ratio = seen.clamp(1.0, 8.0);
+            }
         }
     }
 

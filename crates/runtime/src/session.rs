@@ -137,6 +137,11 @@ impl TaskLoop {
         self.spent
     }
 
+    /// The output cap of the calls from now on.
+    pub fn set_max_tokens(&mut self, max_tokens: u32) {
+        self.limits.max_tokens = max_tokens;
+    }
+
     /// Takes what happened and says what to do, in order. What comes too late is ignored.
     pub fn step(&mut self, event: Event, effect_of: &dyn Fn(&str) -> StateEffect) -> Vec<Effect> {
         match (self.phase, event) {

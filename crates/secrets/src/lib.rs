@@ -4,7 +4,7 @@
 //! serialized. [`Lookup`] turns a manifest's `${NAME}` into a secret, from the operator's config file
 //! or the environment. [`Redactor`] knows every value of a session and replaces it, and its encodings,
 //! in all text that leaves; only it makes a [`Redacted`], so a writer that accepts nothing else cannot
-//! be handed raw text.
+//! be handed raw text. [`Vault`] holds what a controller injects.
 //!
 //! The crate does not lock memory, does not store secrets, and does not decide who may use one.
 //!
@@ -28,6 +28,7 @@ mod redact;
 mod secret;
 mod stage;
 mod stream;
+mod vault;
 mod window;
 
 pub use credential::{Credential, Lookup, Reference, Source, parse_reference};
@@ -35,3 +36,4 @@ pub use error::{Error, Place};
 pub use redact::{Redacted, Redactor};
 pub use secret::Secret;
 pub use stream::StreamRedactor;
+pub use vault::Vault;

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use vocab::{
-    ContextId, DriverErrorKind, EndStatus, Lane, MessageId, Origin, SessionId, StateEffect, StopReason, TaskId,
-    TaskSource, Trust,
+    ContextId, DriverErrorKind, EndStatus, EventId, Lane, MessageId, Origin, SessionId, StateEffect, StopReason,
+    TaskId, TaskSource, Trust,
 };
 
 use super::field::{Body, CallId, EventSpec, Field, FieldSpec, KeyRule, ReviewTarget};
@@ -90,6 +90,8 @@ events! {
         capture: Capture = "`trace.capture`: `none`, `meta` or `content`";
         tools: &'a [&'a str] = "names of the tools that the model is offered";
         resumed_from: Option<&'a SessionId> = "the session that this one resumes";
+        control: Option<&'a Value> = "what `control:` declares: `settings`, `secrets` and, unless empty, `agent_settings`";
+        inference_choices: Option<&'a Value> = "each driver choice, when alternates are declared: `name`, `driver`, `model`, `credential_source`, `available`";
         effective_grants: Option<&'a Value> = "what the capsule may reach on this host, as `mur run --explain-scope --json` prints it";
     }
     TaskReceived(TaskReceived) = "task_received", "A task entered the session's queue." {
@@ -217,6 +219,32 @@ events! {
         trust: Option<Trust> = "the class of whoever answered";
         answer: Option<Body<'a>> = "the answer as it went to the tool, redacted here";
         waited_ms: u64 = "how long the task waited";
+    }
+    ControlChange(ControlChange) = "control_change", "A setting or a secret was changed while the session ran." {
+        principal: &'a str = "`controller` or `agent`";
+        token_id: Option<&'a str> = "the first 16 hex digits of the SHA-256 of the controller's token";
+        kind: &'a str = "`setting` or `secret`";
+        name: &'a str = "which one";
+        action: &'a str = "`set` or `forget`";
+        previous: Option<&'a Value> = "a setting's value before";
+        value: Option<&'a Value> = "a setting's value from now on; a secret's never stands here";
+        applies_from: Option<&'a str> = "`next_inference_call`, of a setting";
+        replaced: Option<bool> = "whether a secret that was set had a value before";
+    }
+    ControlRefused(ControlRefused) = "control_refused", "A change was asked for and refused." {
+        principal: &'a str = "`controller` or `agent`";
+        token_id: Option<&'a str> = "as in `control_change`; absent when the token does not verify";
+        status: u16 = "the HTTP status of the refusal";
+        reason: &'a str = "why, as a code";
+        kind: Option<&'a str> = "`setting` or `secret`, where the request named one";
+        name: Option<&'a str> = "which one, where the request named one";
+    }
+    ControlApplied(ControlApplied) = "control_applied", "An inference call is about to use another value of a setting than the one before it." {
+        turn: u32 = "the turn within the task, from 0";
+        task_id: &'a TaskId = "the task";
+        name: &'a str = "the setting";
+        value: &'a Value = "the value that the call uses";
+        change_id: Option<&'a EventId> = "the `control_change` that set it; absent for a value that stood in the manifest";
     }
     TaskEnd(TaskEnd) = "task_end", "A task ended." {
         task_id: &'a TaskId = "the task";

@@ -1,0 +1,67 @@
+//! Values that a controller hands a running session: in memory alone, by names that the manifest declares.
+//!
+//! A value is zeroed when it is replaced or forgotten. What was learned for redaction stays known: a value
+//! that was once here may still be on its way into some text.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::Secret;
+
+/// The injected values of one session.
+#[derive(Debug, Default)]
+pub struct Vault(Mutex<BTreeMap<String, Option<Secret>>>);
+
+impl Vault {
+    /// A vault for these names; no value is there yet.
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self(Mutex::new(names.into_iter().map(|name| (name, None)).collect()))
+    }
+
+    /// Puts a value in its place; gives whether there was one before, and nothing for a name that is not
+    /// declared.
+    pub fn set(&self, name: &str, value: Secret) -> Option<bool> {
+        self.lock().get_mut(name).map(|place| place.replace(value).is_some())
+    }
+
+    /// Forgets a value; gives whether there was one, and nothing for a name that is not declared.
+    pub fn forget(&self, name: &str) -> Option<bool> {
+        self.lock().get_mut(name).map(|place| place.take().is_some())
+    }
+
+    /// The value of now.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Secret> {
+        self.lock().get(name)?.clone()
+    }
+
+    /// Whether there is a value; nothing for a name that is not declared.
+    #[must_use]
+    pub fn is_set(&self, name: &str) -> Option<bool> {
+        self.lock().get(name).map(Option::is_some)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Option<Secret>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Vault;
+    use crate::Secret;
+
+    #[test]
+    fn only_declared_names_have_a_place() {
+        let secret = |text: &str| Secret::new(text.to_owned());
+        let vault = Vault::new(["KEY".to_owned()]);
+        assert_eq!((vault.is_set("KEY"), vault.is_set("OTHER")), (Some(false), None));
+        assert_eq!((vault.set("KEY", secret("a")), vault.set("KEY", secret("b"))), (Some(false), Some(true)));
+        assert_eq!(vault.set("OTHER", secret("c")), None);
+        assert_eq!(vault.get("KEY"), Some(secret("b")));
+        assert_eq!((vault.forget("KEY"), vault.forget("KEY"), vault.forget("OTHER")), (Some(true), Some(false), None));
+        assert_eq!(vault.get("KEY"), None);
+        assert_eq!(format!("{vault:?}"), "Vault(Mutex { data: {\"KEY\": None}, poisoned: false, .. })");
+    }
+}
