@@ -4,30 +4,27 @@
 //! directories and records. A declared thing is honoured or the launch is refused. `mur check` takes the
 //! same steps as far as they make nothing.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manifest::{BuiltinDriver, Capture, Choice, Containment, Credential, Loaded, Manifest, TaskAcceptance};
+use manifest::{BuiltinDriver, Capture, Containment, Loaded, Manifest, TaskAcceptance};
 use policy::{Policy, Rules, Tool};
 use record::{Home, TraceKey};
 use runtime::{
     Acceptance, AfterTask, ContextDocument, Lifecycle, Limits, Observer, Registry, Setup, SkillEntry, system_prompt,
 };
-use secrets::{Lookup, Redactor, Reference, Secret};
-use vocab::{ContextId, Driver, SessionId, SystemClock};
+use secrets::Redactor;
+use vocab::{ContextId, SessionId, SystemClock};
 
 use crate::address::Address;
 use crate::args::{Class, RunArgs};
+use crate::choices::{self, Choices};
 use crate::equip::{equip, missing_grant, scratch, try_tools};
 use crate::export::Export;
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
 use crate::resume::Earlier;
-
-/// The longest task text.
-const TASK_MAX: u64 = 4 << 20;
 
 /// A session that is ready to start.
 pub(crate) struct Launch {
@@ -39,7 +36,7 @@ pub(crate) struct Launch {
     export: Option<Export>,
     earlier: Option<Earlier>,
     context: Option<ContextId>,
-    driver: Box<dyn Driver>,
+    choices: Choices,
     redactor: Redactor,
     tools: Vec<Arc<dyn Tool>>,
     rules: Rules,
@@ -68,8 +65,7 @@ impl Launch {
         floor(&loaded.manifest, args.containment)?;
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
         let redactor = Redactor::new();
-        let key = api_key(&loaded.manifest, &home)?;
-        let driver = driver(&loaded.manifest, key, &redactor)?;
+        let choices = Choices::prepare(&loaded.manifest, &home, &redactor)?;
         if args.task.is_none() && loaded.manifest.lifecycle.task_acceptance == TaskAcceptance::None {
             return Err(no_task());
         }
@@ -89,6 +85,7 @@ impl Launch {
         belongings.scratch = scratch(&loaded.manifest)?;
         let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
+        warnings.extend(choices.warnings.iter().cloned());
         warnings.extend(equipment.warnings);
         warnings.extend(address.warning());
         let system = system(&loaded.manifest, args.system_prompt.as_deref());
@@ -105,7 +102,7 @@ impl Launch {
             export,
             earlier,
             context,
-            driver,
+            choices,
             redactor,
             tools,
             rules,
@@ -146,7 +143,8 @@ impl Launch {
     }
 
     pub(crate) fn model(&self) -> String {
-        format!("{} ({})", self.driver.model(), self.driver.name())
+        let primary = self.choices.all.first().map(|choice| &choice.driver);
+        primary.map_or_else(String::new, |driver| format!("{} ({})", driver.model(), driver.name()))
     }
 
     pub(crate) fn is_scripted(&self) -> bool {
@@ -183,7 +181,9 @@ impl Launch {
             mur_version: env!("CARGO_PKG_VERSION"),
             workdir: self.workdir,
             home: self.home,
-            driver: self.driver.into(),
+            choices: self.choices.all,
+            control: self.choices.declared,
+            vault: self.choices.vault,
             system: self.system,
             registry: Registry::new(self.tools, missing_grant),
             policy: Policy::new(self.rules),
@@ -215,13 +215,11 @@ pub(crate) fn attempt(loaded: &Loaded) -> Trial {
     let manifest = &loaded.manifest;
     let redactor = Redactor::new();
     let home = Home::from_env().map_err(|error| record_failure(&error));
-    let (key, missing) = match home.and_then(|home| api_key(manifest, &home)) {
-        Ok(key) => (key, None),
-        Err(failure) => (None, Some(failure.code("W-RUN-005"))),
-    };
-    let steps =
-        [floor(manifest, None).err(), driver(manifest, key, &redactor).err(), try_tools(loaded, &redactor).err()];
-    Trial { refused: steps.into_iter().flatten().collect(), missing }
+    let missing = home.and_then(|home| choices::primary_key(manifest, &home)).err();
+    let mut refused: Vec<Failure> = floor(manifest, None).err().into_iter().collect();
+    refused.extend(choices::faults(manifest));
+    refused.extend(try_tools(loaded, &redactor).err());
+    Trial { refused, missing: missing.map(|failure| failure.code("W-RUN-005")) }
 }
 
 fn lifecycle(manifest: &Manifest) -> Lifecycle {
@@ -249,47 +247,6 @@ fn no_task() -> Failure {
         .hint("give one with `--task \"…\"`, `--task FILE`, or `--task -` for standard input")
 }
 
-/// The task's text: the argument itself, or what the file that it names holds.
-pub(crate) fn task(argument: &str) -> Result<String, Failure> {
-    let bad = |message: String| Failure::unusable(message).code("E-RUN-001");
-    let unread = |place: &str, why: &str| {
-        bad(format!("cannot read the task from {place}: {why}"))
-            .hint(format!("a task is UTF-8 text of at most {} MiB", TASK_MAX >> 20))
-    };
-    let text = if argument == "-" {
-        read_text(std::io::stdin().lock()).map_err(|why| unread("standard input", &why))?
-    } else if Path::new(argument).exists() {
-        std::fs::File::open(argument)
-            .map_err(|error| error.to_string())
-            .and_then(read_text)
-            .map_err(|why| unread(&format!("`{argument}`"), &why))?
-    } else if names_a_file(argument) {
-        return Err(bad(format!("there is no file `{argument}`")).hint("a single word with a `/`, or that ends in `.md` or `.txt`, is taken as a file; write a task in more than one word"));
-    } else {
-        argument.to_owned()
-    };
-    if text.trim().is_empty() {
-        return Err(bad("the task is empty".to_owned()).hint("say what the agent is to do"));
-    }
-    Ok(text)
-}
-
-/// One word that looks like a path: a mistyped file name must not go to a model as a task.
-fn names_a_file(argument: &str) -> bool {
-    let one_word = !argument.contains(char::is_whitespace);
-    let ending = Path::new(argument).extension().is_some_and(|ending| ending == "md" || ending == "txt");
-    one_word && (argument.contains('/') || ending)
-}
-
-fn read_text(reader: impl std::io::Read) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    reader.take(TASK_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > TASK_MAX {
-        return Err(format!("it is longer than {} MiB", TASK_MAX >> 20));
-    }
-    String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
-}
-
 /// A record that cannot be written or read.
 pub(crate) fn record_failure(error: &record::Error) -> Failure {
     Failure::unusable(error.to_string()).code(error.code()).hint(error.hint())
@@ -314,46 +271,6 @@ fn floor(manifest: &Manifest, wanted: Option<Class>) -> Result<(), Failure> {
     );
     let hint = "lower `capabilities.containment` or `--containment` only if the agent may do what your account may do";
     Err(Failure::unusable(message).code("E-CAP-003").hint(hint))
-}
-
-fn driver(manifest: &Manifest, key: Option<Secret>, redactor: &Redactor) -> Result<Box<dyn Driver>, Failure> {
-    let Some(choice) = manifest.inference.primary() else {
-        return Err(Failure::unusable("the manifest names no driver").code("E-MAN-003"));
-    };
-    let mut config = drivers::Config::new(endpoint(choice), choice.model.as_str());
-    config.request.clone_from(&choice.config);
-    config.request.remove("script");
-    config.script = choice.script.as_ref().map(|script| script.absolute.clone());
-    if let Some(key) = &key {
-        redactor.learn(key);
-    }
-    config.api_key = key;
-    let retry = &manifest.inference.retry;
-    config.retry = drivers::Retry {
-        max_retries: retry.max_retries,
-        initial_delay: Duration::from_millis(retry.initial_delay_ms),
-        max_delay: Duration::from_millis(retry.max_delay_ms),
-    };
-    drivers::build(choice.driver.as_str(), config)
-        .map_err(|error| Failure::unusable(error.to_string()).code(error.code()).hint(error.hint()))
-}
-
-fn endpoint(choice: &Choice) -> &str {
-    choice.gateway.as_ref().map_or("", |gateway| gateway.endpoint.as_str())
-}
-
-fn api_key(manifest: &Manifest, home: &Home) -> Result<Option<Secret>, Failure> {
-    let gateway = manifest.inference.primary().and_then(|choice| choice.gateway.as_ref());
-    let reference = match gateway.map(|gateway| &gateway.credential) {
-        None | Some(Credential::Keyless) => return Ok(None),
-        Some(Credential::Reference(name)) => Reference::Name(name.as_str().to_owned()),
-        Some(Credential::Literal(literal)) => Reference::Literal(Secret::new(literal.expose().to_owned())),
-    };
-    let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
-    lookup
-        .resolve(&reference)
-        .map(|credential| Some(credential.into_secret()))
-        .map_err(|error| Failure::unusable(error.to_string()).code(error.code()).hint(error.hint()))
 }
 
 fn system(manifest: &Manifest, given: Option<&str>) -> String {

@@ -11,6 +11,7 @@
 
 mod address;
 mod args;
+mod choices;
 mod client;
 mod codes;
 mod commands;
@@ -24,6 +25,7 @@ mod progress;
 mod reference;
 mod results;
 mod resume;
+mod task;
 mod terminal;
 
 use std::process::ExitCode;

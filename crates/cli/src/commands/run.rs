@@ -17,11 +17,12 @@ use crate::export::Export;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::launch::{self, Launch, Surroundings};
 use crate::progress::Progress;
+use crate::task;
 use telling::{Telling, json_line};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let refused = |failure| refused(args, failure);
-    let task = args.task.as_deref().map(launch::task).transpose().map_err(refused)?;
+    let task = args.task.as_deref().map(task::read).transpose().map_err(refused)?;
     let launch = Launch::prepare(args).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let status = runtime.block_on(session(args, launch, task));

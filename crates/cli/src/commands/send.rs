@@ -16,8 +16,8 @@ use self::answer::Answer;
 use crate::args::SendArgs;
 use crate::client::{Client, Follow, News, Status, Target, Told, on_interrupt};
 use crate::failure::Failure;
-use crate::launch;
 use crate::output::Output;
+use crate::task;
 use crate::terminal::{one_line, printable};
 
 pub(crate) fn run(args: &SendArgs) -> Result<u8, Failure> {
@@ -63,7 +63,7 @@ fn unquoted(args: &SendArgs, failure: Failure) -> Failure {
 
 fn text(argument: &str) -> Result<String, Failure> {
     if argument == "-" {
-        return launch::task("-");
+        return task::read("-");
     }
     if argument.trim().is_empty() {
         let failure = Failure::unusable("the text is empty").code("E-RUN-001");

@@ -70,6 +70,8 @@ impl Session {
             capture,
             tools: &["files_read", "shell_exec"],
             resumed_from: None,
+            control: None,
+            inference_choices: None,
             effective_grants: None,
         };
         writer.append(None, start).expect("a line");

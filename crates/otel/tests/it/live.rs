@@ -9,7 +9,10 @@ use policy::{
     Rules, Tool,
 };
 use record::{Capture, Home};
-use runtime::{Caller, Frame, Lifecycle, Limits, NewTask, Observer, Registry, Session, Setup};
+use runtime::{
+    Caller, ChoiceCredential, ControlDeclared, DriverChoice, Frame, Lifecycle, Limits, NewTask, Observer, Registry,
+    Session, Setup,
+};
 use secrets::{Redactor, Secret};
 use serde_json::{Map, Value, json};
 use testkit::{Gate, ModelServer, Turn};
@@ -84,7 +87,14 @@ fn stage(model: &ModelServer, receiver: &Receiver) -> Stage {
         workdir: "/w".into(),
         home,
         capture: Capture::Content,
-        driver: drivers::build("anthropic", config).unwrap().into(),
+        choices: vec![DriverChoice {
+            name: "primary".into(),
+            driver: drivers::build("anthropic", config).unwrap().into(),
+            context_window: 1000,
+            credential: ChoiceCredential::Resolved("keyless"),
+        }],
+        control: ControlDeclared::default(),
+        vault: Arc::default(),
         scripted: false,
         system: "Be brief.".into(),
         registry: Registry::new(vec![Arc::new(Look(look))], |_| "nothing declares it"),

@@ -1,15 +1,16 @@
 //! Each event writes exactly the keys that the table lists, in each capture mode.
 
 use record::{
-    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Decision, EVENTS, Event, Inference, InferenceError,
-    InputReceived, InputRequired, KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall,
-    TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
+    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, ControlApplied, ControlChange, ControlRefused,
+    Decision, EVENTS, Event, Inference, InferenceError, InputReceived, InputRequired, KeySpec, ReviewPhase,
+    ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart,
+    ToolCallEvent, TraceWriter, Verdict, reference_markdown,
 };
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
 use vocab::{
-    ContextId, DriverErrorKind, EndStatus, Lane, MessageId, Origin, Part, SessionId, StateEffect, StopReason, TaskId,
-    TaskSource, Trust,
+    ContextId, DriverErrorKind, EndStatus, EventId, Lane, MessageId, Origin, Part, SessionId, StateEffect, StopReason,
+    TaskId, TaskSource, Trust,
 };
 
 use crate::support::{self, Scene};
@@ -45,6 +46,8 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
         SessionStart {
             scripted: some(full, true),
             resumed_from: some(full, &session),
+            control: some(full, &grants),
+            inference_choices: some(full, &grants),
             effective_grants: some(full, &grants),
             ..support::start()
         }
@@ -103,7 +106,8 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
     let (blockers, reason, status, duration_ms) = (&["outside_scope"][..], "blocked", CallStatus::Ok, 2);
     let (phase, input) = (ReviewPhase::Propose, Body::Json(&input));
     let input_value = json!({"filePath": "a.txt"});
-    let events: [Event<'_>; 7] = [
+    let change_id = EventId::new();
+    let events: [Event<'_>; 10] = [
         ActionReview {
             turn,
             task_id,
@@ -149,6 +153,35 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             trust: some(full, Trust::Untrusted),
             answer: some(full, Body::Text("that")),
             waited_ms: 3,
+        }
+        .into(),
+        ControlChange {
+            principal: "controller",
+            token_id: some(full, "0123456789abcdef"),
+            kind: "setting",
+            name: "inference.max_tokens",
+            action: "set",
+            previous: some(full, &input_value),
+            value: some(full, &input_value),
+            applies_from: some(full, "next_inference_call"),
+            replaced: some(full, true),
+        }
+        .into(),
+        ControlRefused {
+            principal: "agent",
+            token_id: some(full, "0123456789abcdef"),
+            status: 422,
+            reason: "invalid_value",
+            kind: some(full, "setting"),
+            name: some(full, "inference.max_tokens"),
+        }
+        .into(),
+        ControlApplied {
+            turn,
+            task_id,
+            name: "inference.max_tokens",
+            value: &input_value,
+            change_id: some(full, &change_id),
         }
         .into(),
     ];

@@ -96,6 +96,8 @@ pub(crate) fn start() -> SessionStart<'static> {
         capture: Capture::Content,
         tools: &["files_read"],
         resumed_from: None,
+        control: None,
+        inference_choices: None,
         effective_grants: None,
     }
 }

@@ -9,8 +9,11 @@ use policy::{
     RawResult, Resume, Rules, Tool,
 };
 use record::{Capture, Home};
-use runtime::{Artifact, Frame, Lifecycle, Limits, NewTask, Observer, Registry, Session, Setup, TaskReport};
-use secrets::Redactor;
+use runtime::{
+    Artifact, ChoiceCredential, ControlDeclared, DriverChoice, Frame, Lifecycle, Limits, NewTask, Observer, Registry,
+    Session, Setting, Setup, TaskReport,
+};
+use secrets::{Redactor, Vault};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use vocab::{
@@ -264,6 +267,18 @@ impl Stage {
         Self::open_as(script, tools, Lifecycle::default())
     }
 
+    /// With a second choice, `other`, and everything declared that can be changed.
+    pub(crate) fn steered(script: Vec<Say>, other: Vec<Say>, tools: Vec<Arc<dyn Tool>>) -> (Self, Session) {
+        let declared = ControlDeclared {
+            settings: vec![Setting::MaxTokens, Setting::Driver],
+            secrets: vec!["KEY".into()],
+            agent_settings: vec![Setting::Driver],
+        };
+        let mut other = choice("other", FakeDriver::new(other));
+        other.credential = ChoiceCredential::Injected { name: "KEY".into() };
+        Self::make(tempfile::tempdir().unwrap(), script, tools, Lifecycle::default(), (Some(other), declared))
+    }
+
     pub(crate) fn open_as(script: Vec<Say>, tools: Vec<Arc<dyn Tool>>, lifecycle: Lifecycle) -> (Self, Session) {
         Self::within(tempfile::tempdir().unwrap(), script, tools, lifecycle)
     }
@@ -278,6 +293,16 @@ impl Stage {
         script: Vec<Say>,
         tools: Vec<Arc<dyn Tool>>,
         lifecycle: Lifecycle,
+    ) -> (Self, Session) {
+        Self::make(dir, script, tools, lifecycle, (None, ControlDeclared::default()))
+    }
+
+    fn make(
+        dir: tempfile::TempDir,
+        script: Vec<Say>,
+        tools: Vec<Arc<dyn Tool>>,
+        lifecycle: Lifecycle,
+        (other, control): (Option<DriverChoice>, ControlDeclared),
     ) -> (Self, Session) {
         let home = Home::at(&dir.path().join("home")).unwrap();
         home.ensure().unwrap();
@@ -297,7 +322,9 @@ impl Stage {
             workdir: "/w".into(),
             home: stage.home.clone(),
             capture: Capture::Content,
-            driver: Arc::new(driver),
+            choices: std::iter::once(choice("primary", driver)).chain(other).collect(),
+            vault: Arc::new(Vault::new(control.secrets.clone())),
+            control,
             scripted: false,
             system: "Be brief.".into(),
             registry: Registry::new(tools, |name| {
@@ -331,6 +358,12 @@ impl Stage {
 
 fn lines(path: &std::path::Path) -> Vec<Value> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A driver choice whose credential was there at launch.
+pub(crate) fn choice(name: &str, driver: FakeDriver) -> DriverChoice {
+    let credential = ChoiceCredential::Resolved("keyless");
+    DriverChoice { name: name.into(), driver: Arc::new(driver), context_window: 1000, credential }
 }
 
 /// A task as the command line hands it in.

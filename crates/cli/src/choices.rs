@@ -1,0 +1,134 @@
+//! The driver choices of a capsule, with what keys them and what of them may be changed.
+//!
+//! The primary's credential must be there at launch. An alternate's may be missing: the choice is then
+//! unavailable for the whole session, and a warning says so. A name that a controller injects is looked up
+//! nowhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use manifest::{AgentSetting, Choice, ControlSetting, Credential, Manifest};
+use record::Home;
+use runtime::{ChoiceCredential, ControlDeclared, DriverChoice, Setting};
+use secrets::{Lookup, Redactor, Reference, Secret, Vault};
+use vocab::Driver;
+
+use crate::failure::Failure;
+
+/// The choices, and what may be changed of them.
+pub(crate) struct Choices {
+    /// The primary first.
+    pub(crate) all: Vec<DriverChoice>,
+    pub(crate) declared: ControlDeclared,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Choices {
+    pub(crate) fn prepare(manifest: &Manifest, home: &Home, redactor: &Redactor) -> Result<Self, Failure> {
+        let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
+        let declared = declared(manifest);
+        let mut choices = Self {
+            all: Vec::new(),
+            vault: Arc::new(Vault::new(declared.secrets.clone())),
+            declared,
+            warnings: Vec::new(),
+        };
+        for choice in manifest.inference.choices() {
+            let (key, credential) = choices.credential(choice, &lookup)?;
+            if let Some(key) = &key {
+                redactor.learn(key);
+            }
+            choices.all.push(DriverChoice {
+                name: choice.name.as_str().to_owned(),
+                driver: driver(manifest, choice, key)?.into(),
+                context_window: choice.limits.context_window,
+                credential,
+            });
+        }
+        if choices.all.is_empty() {
+            return Err(Failure::unusable("the manifest names no driver").code("E-MAN-003"));
+        }
+        Ok(choices)
+    }
+
+    fn credential(&mut self, choice: &Choice, lookup: &Lookup) -> Result<(Option<Secret>, ChoiceCredential), Failure> {
+        let Some(reference) = reference(choice) else { return Ok((None, ChoiceCredential::Resolved("keyless"))) };
+        if let Reference::Name(name) = &reference
+            && self.declared.secrets.contains(name)
+        {
+            return Ok((None, ChoiceCredential::Injected { name: name.clone() }));
+        }
+        match (lookup.resolve(&reference), &reference) {
+            (Ok(found), _) => {
+                let source = found.source().as_str();
+                Ok((Some(found.into_secret()), ChoiceCredential::Resolved(source)))
+            }
+            (Err(error), Reference::Name(name)) if !self.all.is_empty() => {
+                let (label, hint) = (choice.name.as_str(), error.hint());
+                self.warnings.push(format!(
+                    "warning[W-RUN-003]: the driver choice `{label}` cannot be used in this session: {error}\n  hint: {hint}"
+                ));
+                Ok((None, ChoiceCredential::Missing { name: name.clone() }))
+            }
+            (Err(error), _) => Err(unresolved(&error)),
+        }
+    }
+}
+
+/// What a launch would find wrong with the choices, their credentials left aside.
+pub(crate) fn faults(manifest: &Manifest) -> Vec<Failure> {
+    manifest.inference.choices().filter_map(|choice| driver(manifest, choice, None).err()).collect()
+}
+
+/// Whether the primary's credential is there now.
+pub(crate) fn primary_key(manifest: &Manifest, home: &Home) -> Result<(), Failure> {
+    let Some(reference) = manifest.inference.primary().and_then(reference) else { return Ok(()) };
+    let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
+    lookup.resolve(&reference).map(drop).map_err(|error| unresolved(&error))
+}
+
+fn reference(choice: &Choice) -> Option<Reference> {
+    match &choice.gateway.as_ref()?.credential {
+        Credential::Keyless => None,
+        Credential::Reference(name) => Some(Reference::Name(name.as_str().to_owned())),
+        Credential::Literal(literal) => Some(Reference::Literal(Secret::new(literal.expose().to_owned()))),
+    }
+}
+
+fn unresolved(error: &secrets::Error) -> Failure {
+    Failure::unusable(error.to_string()).code(error.code()).hint(error.hint())
+}
+
+fn driver(manifest: &Manifest, choice: &Choice, key: Option<Secret>) -> Result<Box<dyn Driver>, Failure> {
+    let endpoint = choice.gateway.as_ref().map_or("", |gateway| gateway.endpoint.as_str());
+    let mut config = drivers::Config::new(endpoint, choice.model.as_str());
+    config.request.clone_from(&choice.config);
+    config.request.remove("script");
+    config.script = choice.script.as_ref().map(|script| script.absolute.clone());
+    config.api_key = key;
+    let retry = &manifest.inference.retry;
+    config.retry = drivers::Retry {
+        max_retries: retry.max_retries,
+        initial_delay: Duration::from_millis(retry.initial_delay_ms),
+        max_delay: Duration::from_millis(retry.max_delay_ms),
+    };
+    drivers::build(choice.driver.as_str(), config)
+        .map_err(|error| Failure::unusable(error.to_string()).code(error.code()).hint(error.hint()))
+}
+
+fn declared(manifest: &Manifest) -> ControlDeclared {
+    let control = &manifest.control;
+    let setting = |setting: &ControlSetting| match setting {
+        ControlSetting::MaxTokens => Setting::MaxTokens,
+        ControlSetting::Driver => Setting::Driver,
+    };
+    let agent_setting = |setting: &AgentSetting| match setting {
+        AgentSetting::Driver => Setting::Driver,
+    };
+    ControlDeclared {
+        settings: control.settings.iter().map(setting).collect(),
+        secrets: control.secrets.iter().map(|name| name.as_str().to_owned()).collect(),
+        agent_settings: control.agent_settings.iter().map(agent_setting).collect(),
+    }
+}
