@@ -5,5 +5,6 @@ use anyhow::Result;
 use crate::process::{self, cargo};
 
 pub(crate) fn run() -> Result<()> {
-    process::run(&mut cargo("bench --quiet --package mur --bench table"))
+    process::run(&mut cargo("bench --quiet --package mur --bench table"))?;
+    process::run(&mut cargo("bench --quiet --package door --bench watchers"))
 }

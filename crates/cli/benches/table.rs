@@ -13,6 +13,7 @@
     reason = "a bench that cannot set its scene ends; its product is what it prints"
 )]
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ fn main() {
     sandbox::helper_main();
     println!("| Work | Measured | Reach for |\n|---|---|---|");
     launch_and_memory();
+    idle_session();
     turns();
     fence_rates();
     redaction();
@@ -74,7 +76,7 @@ impl Stage {
                 Turn::new().tool("files_inspect", json!({"filePath": "a.txt"}))
             } else {
                 if let Some(pid) = *pid.lock().unwrap() {
-                    *most.lock().unwrap() = high_water(pid);
+                    *most.lock().unwrap() = status(pid, "VmHWM:");
                 }
                 Turn::new().text("done")
             }
@@ -94,19 +96,18 @@ impl Stage {
         Self { dir, server, seen, peak, child, rounds }
     }
 
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mur"));
+        command.arg("run").arg(self.dir.path()).args(["--task", "do it now", "--quiet", "--workdir"]);
+        command.arg(self.dir.path().join("work")).env("MURMUR_HOME", self.dir.path().join("home"));
+        command
+    }
+
     /// Runs it once: the start, the requests' moments, the end, the peak memory in MiB.
     fn run(&self) -> (Instant, Vec<Instant>, Instant, f64) {
         self.seen.lock().unwrap().clear();
         let start = Instant::now();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_mur"))
-            .arg("run")
-            .arg(self.dir.path())
-            .args(["--task", "do it now", "--quiet", "--workdir"])
-            .arg(self.dir.path().join("work"))
-            .env("MURMUR_HOME", self.dir.path().join("home"))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = self.command().stdout(Stdio::null()).spawn().unwrap();
         *self.child.lock().unwrap() = Some(child.id());
         assert!(child.wait().unwrap().success());
         let end = Instant::now();
@@ -116,10 +117,10 @@ impl Stage {
     }
 }
 
-/// `VmHWM` of a process, in KiB; zero when it cannot be read.
-fn high_water(pid: u32) -> f64 {
+/// A line of a process's status, in KiB; zero when it cannot be read.
+fn status(pid: u32, name: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
 }
 
@@ -133,6 +134,36 @@ fn launch_and_memory() {
     row("launch: exec to first model request", format!("{:.1} ms", median(first)), "≤ 8 ms");
     let whole = format!("{:.1} ms, {:.1} MiB", median(whole), median(peak));
     row("whole run of one turn, peak memory", whole, "≤ 15 ms, ≤ 24 MiB");
+}
+
+/// What a session holds that serves and has nothing to do, after its first task.
+fn idle_session() {
+    let stage = Stage::new(0);
+    let manifest = stage.dir.path().join("murmur.yaml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let serves = "lifecycle: { task_acceptance: queue, after_task: sleep }\n";
+    std::fs::write(&manifest, format!("{text}{serves}")).unwrap();
+    let mut child = stage.command().arg("--json").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    let home = stage.dir.path().join("home");
+    let ended = || {
+        std::fs::read_dir(home.join("sessions")).into_iter().flatten().flatten().any(|session| {
+            std::fs::read_to_string(session.path().join("trace.jsonl"))
+                .is_ok_and(|trace| trace.contains("\"task_end\""))
+        })
+    };
+    while !ended() {
+        std::thread::yield_now();
+    }
+    let (resident, anonymous) = (status(child.id(), "VmRSS:") / 1024.0, status(child.id(), "RssAnon:") / 1024.0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    row(
+        "idle serving session: resident, of it anonymous",
+        format!("{resident:.1} MiB, {anonymous:.1} MiB"),
+        "≤ 18, ≤ 5 MiB",
+    );
 }
 
 fn turns() {
