@@ -22,7 +22,10 @@ use door::{Door, Limits, Listening, Options, TokenKey};
 use fence::{ModelText, Unfenced};
 use policy::{Policy, Rules};
 use record::{Capture, Home};
-use runtime::{Acceptance, AfterTask, Caller, Lifecycle, NewTask, Registry, Session, SessionHandle, Setup};
+use runtime::{
+    Acceptance, AfterTask, Caller, ChoiceCredential, ControlDeclared, DriverChoice, Lifecycle, NewTask, Registry,
+    Session, SessionHandle, Setup,
+};
 use secrets::Redactor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -115,7 +118,14 @@ fn session(took: Arc<Mutex<Vec<u64>>>) -> (Session, SessionHandle, tempfile::Tem
         workdir: "/w".into(),
         home,
         capture: Capture::Meta,
-        driver: Arc::new(Talker(took)),
+        choices: vec![DriverChoice {
+            name: "primary".into(),
+            driver: Arc::new(Talker(took)),
+            context_window: 1 << 20,
+            credential: ChoiceCredential::Resolved("keyless"),
+        }],
+        control: ControlDeclared::default(),
+        vault: Arc::default(),
         scripted: false,
         system: String::new(),
         registry: Registry::new(Vec::new(), |_| "no grant"),

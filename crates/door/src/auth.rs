@@ -20,20 +20,12 @@ pub(crate) struct Sender {
 /// Reads who sends it. `needed` says whether nobody in particular is not enough. A bearer token that is
 /// shown and is none of this session's is never as good as none.
 pub(crate) fn sender(site: &Site, headers: &HeaderMap, needed: bool) -> Result<Sender, Refusal> {
-    let mut shown = headers.get_all(AUTHORIZATION).iter();
-    let caller = match (shown.next(), shown.next()) {
-        (None, _) => None,
-        (Some(_), Some(_)) => return Err(Refusal::Unauthorized),
-        (Some(value), None) => {
-            let value = value.to_str().map_err(|_| Refusal::Unauthorized)?;
-            let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
-            if scheme.eq_ignore_ascii_case("bearer") {
-                let scope = site.key.verify(token.trim_matches(' '), &site.session.info().session);
-                Some(scope.map(caller).ok_or(Refusal::Unauthorized)?)
-            } else {
-                None
-            }
+    let caller = match bearer(headers)? {
+        Some(token) => {
+            let scope = site.key.verify(token, &site.session.info().session).ok_or(Refusal::Unauthorized)?;
+            Some(caller(scope).ok_or(Refusal::Forbidden)?)
         }
+        None => None,
     };
     let caller = match caller {
         Some(caller) => caller,
@@ -43,11 +35,27 @@ pub(crate) fn sender(site: &Site, headers: &HeaderMap, needed: bool) -> Result<S
     Ok(Sender { caller, claim: claim(headers), traceparent: one(headers, "traceparent").and_then(TraceContext::parse) })
 }
 
-fn caller(scope: Scope) -> Caller {
+/// The bearer token that is shown; nothing when there is no `Authorization`, or one of another scheme.
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let mut shown = headers.get_all(AUTHORIZATION).iter();
+    match (shown.next(), shown.next()) {
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => Err(Refusal::Unauthorized),
+        (Some(value), None) => {
+            let value = value.to_str().map_err(|_| Refusal::Unauthorized)?;
+            let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+            Ok(scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' ')))
+        }
+    }
+}
+
+/// Who has a token of this scope; nobody whom the session knows has one of the control surface's.
+fn caller(scope: Scope) -> Option<Caller> {
     match scope {
-        Scope::Operator => Caller::Operator,
-        Scope::Diagnostics => Caller::Diagnostics,
-        Scope::Peer => Caller::Peer,
+        Scope::Operator => Some(Caller::Operator),
+        Scope::Diagnostics => Some(Caller::Diagnostics),
+        Scope::Peer => Some(Caller::Peer),
+        Scope::Control => None,
     }
 }
 

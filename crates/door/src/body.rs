@@ -1,11 +1,14 @@
 //! A request's body, within its limits: how long, how late, and how much of all bodies together.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 use http_body_util::BodyExt as _;
 
@@ -35,6 +38,25 @@ impl Inbound {
         self.left
     }
 
+    /// Whether there is none: nothing is declared, or a length of 0.
+    pub(crate) fn is_none(&self) -> bool {
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    /// How many bytes its head says it has.
+    pub(crate) fn declared(&self) -> Option<u64> {
+        self.body.as_ref().and_then(|body| body.size_hint().exact())
+    }
+
+    /// Reads a small body to its end, whatever it holds, into memory that is cleared. What all bodies may take
+    /// does not count here: only a controller gets this far, and strangers must not lock it out.
+    pub(crate) async fn read_small(&mut self, most: usize, receive: Duration) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+        let Some(body) = self.body.take() else { return Ok(Zeroizing::default()) };
+        let read = timeout(receive, collect_small(body, most)).await.map_err(|_| Refusal::Slow)??;
+        self.left = false;
+        Ok(read)
+    }
+
     /// Reads it to its end. A second reading gives nothing.
     pub(crate) async fn read(&mut self, site: &Site, headers: &HeaderMap) -> Result<Read, Refusal> {
         let Some(body) = self.body.take() else { return Ok(Read { bytes: Bytes::new(), _held: None }) };
@@ -49,6 +71,19 @@ impl Inbound {
         self.left = false;
         Ok(read)
     }
+}
+
+async fn collect_small(mut body: Incoming, most: usize) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    // All at once: a buffer that grows leaves copies behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(most));
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            return Err(Refusal::TooLarge(most));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
 }
 
 async fn collect(site: &Site, mut body: Incoming) -> Result<Read, Refusal> {

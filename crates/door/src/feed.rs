@@ -21,6 +21,8 @@ use crate::site::{Beat, Site};
 const FRAMES: usize = 256;
 /// A piece is not made longer than this by adding frames to it.
 const PIECE: usize = 64 << 10;
+/// What a quiet stream shows.
+pub(crate) const HEARTBEAT: &[u8] = b":heartbeat\n\n";
 
 /// In which form a stream tells what happened.
 pub(crate) enum Style {
@@ -113,7 +115,7 @@ impl Feed {
             }
             tokio::select! {
                 more = self.beat.next() => if !more { return None },
-                _ = self.heartbeat.tick() => return Some(Bytes::from_static(b":heartbeat\n\n")),
+                _ = self.heartbeat.tick() => return Some(Bytes::from_static(HEARTBEAT)),
             }
         }
         None
@@ -246,11 +248,11 @@ impl Feed {
 }
 
 /// A line of the connection's own: without an id.
-fn own(name: &str, data: &Value) -> Bytes {
+pub(crate) fn own(name: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 
-fn heartbeat(every: Duration) -> Interval {
+pub(crate) fn heartbeat(every: Duration) -> Interval {
     let mut interval = interval_at(Instant::now() + every, every);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval

@@ -19,6 +19,7 @@ mod auth;
 mod body;
 mod calls;
 mod card;
+mod control;
 mod door;
 mod error;
 mod fault;

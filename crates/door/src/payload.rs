@@ -10,10 +10,19 @@ use http::{Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 use serde_json::Value;
 
+use crate::control::Watch;
 use crate::feed::Feed;
 
 /// A stream and its next piece, once there is one; nothing when the stream is over.
-type Next = Pin<Box<dyn Future<Output = Option<(Feed, Bytes)>> + Send>>;
+type Next = Pin<Box<dyn Future<Output = Option<(Source, Bytes)>> + Send>>;
+
+/// Where the pieces of a stream come from.
+pub(crate) enum Source {
+    /// What happens in the session.
+    Frames(Box<Feed>),
+    /// What is changed of it.
+    Control(Watch),
+}
 
 /// The body of an answer.
 pub(crate) enum Payload {
@@ -28,14 +37,17 @@ impl Payload {
         Self::Whole(Some(Bytes::from(value.to_string())))
     }
 
-    fn stream(feed: Feed) -> Self {
-        Self::Stream(Some(Box::pin(piece(feed))))
+    fn stream(source: Source) -> Self {
+        Self::Stream(Some(Box::pin(piece(source))))
     }
 }
 
-async fn piece(mut feed: Feed) -> Option<(Feed, Bytes)> {
-    let piece = feed.next().await?;
-    Some((feed, piece))
+async fn piece(mut source: Source) -> Option<(Source, Bytes)> {
+    let piece = match &mut source {
+        Source::Frames(feed) => feed.next().await?,
+        Source::Control(watch) => watch.next().await?,
+    };
+    Some((source, piece))
 }
 
 impl Body for Payload {
@@ -47,11 +59,11 @@ impl Body for Payload {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(next) => {
                 let Some(waiting) = next else { return Poll::Ready(None) };
-                let Some((feed, bytes)) = ready!(waiting.as_mut().poll(cx)) else {
+                let Some((source, bytes)) = ready!(waiting.as_mut().poll(cx)) else {
                     *next = None;
                     return Poll::Ready(None);
                 };
-                *next = Some(Box::pin(piece(feed)));
+                *next = Some(Box::pin(piece(source)));
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
         }
@@ -89,8 +101,8 @@ pub(crate) fn text(status: StatusCode, media_type: &'static str, text: String) -
 }
 
 /// An answer that is a stream of server-sent events.
-pub(crate) fn events(feed: Feed) -> Response<Payload> {
-    let mut response = Response::new(Payload::stream(feed));
+pub(crate) fn events(source: Source) -> Response<Payload> {
+    let mut response = Response::new(Payload::stream(source));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

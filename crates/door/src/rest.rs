@@ -11,7 +11,7 @@ use crate::body::Inbound;
 use crate::calls::{Asked, Call, Given};
 use crate::fault::{Fault, Kind};
 use crate::params::Params;
-use crate::payload::{self, Payload};
+use crate::payload::{self, Payload, Source};
 use crate::refusal::Refusal;
 use crate::route::Place;
 use crate::rpc;
@@ -60,7 +60,7 @@ pub(crate) async fn answer(
     }
     let mut response = match asked.carry_out(call).await {
         Ok(Given::Value(value)) => payload::json(StatusCode::OK, "application/a2a+json", &value),
-        Ok(Given::Stream(feed)) => payload::events(*feed),
+        Ok(Given::Stream(feed)) => payload::events(Source::Frames(feed)),
         Err(fault) => fault.http(),
     };
     if tools {

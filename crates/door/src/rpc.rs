@@ -17,7 +17,7 @@ use crate::body::Inbound;
 use crate::calls::{Asked, Call, Given};
 use crate::fault::{Fault, Kind};
 use crate::params::Params;
-use crate::payload::{self, Payload};
+use crate::payload::{self, Payload, Source};
 use crate::refusal::Refusal;
 use crate::shape::Form;
 use crate::site::Site;
@@ -117,7 +117,7 @@ pub(crate) async fn answer(
     };
     let mut response = match asked.carry_out(request.call).await {
         Ok(Given::Value(value)) => given(&id, &value),
-        Ok(Given::Stream(feed)) => payload::events(*feed),
+        Ok(Given::Stream(feed)) => payload::events(Source::Frames(feed)),
         Err(fault) => failed(&id, &fault, form != Form::V03),
     };
     if tools {

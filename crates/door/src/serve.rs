@@ -7,6 +7,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -47,11 +48,11 @@ pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((tcp, _)) => {
+            Ok((tcp, peer)) => {
                 // Frames are small and wanted at once.
                 let _ = tcp.set_nodelay(true);
                 match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => drop(tokio::spawn(connection(tcp, Arc::clone(&site), place))),
+                    Ok(place) => drop(tokio::spawn(connection((tcp, peer), Arc::clone(&site), place))),
                     Err(_) => refuse(tcp, &refused, site.limits.linger),
                 }
             }
@@ -82,14 +83,14 @@ fn refuse(tcp: TcpStream, refused: &Arc<Semaphore>, linger: Duration) {
     }
 }
 
-async fn connection(tcp: TcpStream, site: Arc<Site>, _place: OwnedSemaphorePermit) {
+async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, _place: OwnedSemaphorePermit) {
     let limits = site.limits;
     // Whether an answer left some of its request unread.
     let left = Arc::new(AtomicBool::new(false));
     let mut closing = site.closing.clone();
     let service = {
         let left = Arc::clone(&left);
-        service_fn(move |request| Box::pin(service::answer(Arc::clone(&site), Arc::clone(&left), request)))
+        service_fn(move |request| Box::pin(service::answer(Arc::clone(&site), Arc::clone(&left), peer, request)))
     };
     let mut connection = http1::Builder::new()
         .half_close(true)

@@ -1,9 +1,11 @@
 //! One request: the checks in their order, then the place that it is about.
 //!
 //! Host and Origin, then path and method, then the token, then the body: each is refused before the next is
-//! looked at, so that a stranger learns nothing and a body is read only from somebody who may send one.
+//! looked at, so that a stranger learns nothing and a body is read only from somebody who may send one. The
+//! control surface has an order of its own, after Host and Origin.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,17 +19,18 @@ use crate::payload::Payload;
 use crate::refusal::Refusal;
 use crate::route::{self, Place};
 use crate::site::Site;
-use crate::{auth, card, guard, health, rest, rpc};
+use crate::{auth, card, control, guard, health, rest, rpc};
 
-/// Answers one request. `left` is set when some of it was left unread.
+/// Answers one request, which `peer` sent. `left` is set when some of it was left unread.
 pub(crate) async fn answer(
     site: Arc<Site>,
     left: Arc<AtomicBool>,
+    peer: SocketAddr,
     request: Request<Incoming>,
 ) -> Result<Response<Payload>, Infallible> {
     let (head, body) = request.into_parts();
     let mut body = Inbound::new(body);
-    let mut response = admit(&site, &head, &mut body).await.unwrap_or_else(Refusal::response);
+    let mut response = admit(&site, peer, &head, &mut body).await.unwrap_or_else(Refusal::response);
     let headers = response.headers_mut();
     if body.is_left() {
         left.store(true, Ordering::Relaxed);
@@ -38,8 +41,16 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-async fn admit(site: &Arc<Site>, head: &Parts, body: &mut Inbound) -> Result<Response<Payload>, Refusal> {
+async fn admit(
+    site: &Arc<Site>,
+    peer: SocketAddr,
+    head: &Parts,
+    body: &mut Inbound,
+) -> Result<Response<Payload>, Refusal> {
     guard::check(site.local, head)?;
+    if control::is_under(head.uri.path()) {
+        return Ok(control::answer(site, peer.ip(), head, body).await);
+    }
     let (place, id) = route::find(&head.method, head.uri.path())?;
     match place {
         Place::Card => return Ok(card::answer(site, head)),

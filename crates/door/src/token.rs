@@ -28,10 +28,12 @@ pub enum Scope {
     Diagnostics,
     /// Tasks of one's own: another capsule.
     Peer,
+    /// The control surface, and nothing else; nothing else opens that.
+    Control,
 }
 
 impl Scope {
-    const ALL: [Self; 3] = [Self::Operator, Self::Diagnostics, Self::Peer];
+    const ALL: [Self; 4] = [Self::Operator, Self::Diagnostics, Self::Peer, Self::Control];
 
     /// The word that a token of this scope begins with.
     #[must_use]
@@ -40,6 +42,7 @@ impl Scope {
             Self::Operator => "door1",
             Self::Diagnostics => "diag1",
             Self::Peer => "peer1",
+            Self::Control => "ctl1",
         }
     }
 }
@@ -58,6 +61,12 @@ impl Token {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+}
+
+/// How a trace names a token: the first 16 hex digits of its SHA-256.
+pub(crate) fn token_id(token: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
+    digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The key that a session's tokens are made and checked with; cleared from memory when it is dropped. It is
@@ -146,6 +155,12 @@ mod tests {
                 assert_eq!(key.verify(&turned, &session), None, "{scope:?} is no {other:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_token_is_named_by_the_beginning_of_its_digest() {
+        // As `printf ctl1.a.b | sha256sum` has it.
+        assert_eq!(super::token_id("ctl1.a.b"), "d588a47dbe171b54");
     }
 
     proptest! {

@@ -21,7 +21,7 @@ use crate::home::{check_file, pick};
 use crate::{Error, Home};
 
 /// What the file names of a session's tokens end with.
-const TOKENS: [TokenKind; 3] = [TokenKind::Operator, TokenKind::Diagnostics, TokenKind::Peer];
+const TOKENS: [TokenKind; 4] = [TokenKind::Operator, TokenKind::Diagnostics, TokenKind::Peer, TokenKind::Control];
 /// No token and no running record is longer.
 const FILE_MAX: u64 = 64 * 1024;
 
@@ -57,6 +57,8 @@ pub enum TokenKind {
     Diagnostics,
     /// Sending tasks as another capsule: `<session id>.peer`.
     Peer,
+    /// Changing the session while it runs: `<session id>.control`.
+    Control,
 }
 
 impl TokenKind {
@@ -65,6 +67,7 @@ impl TokenKind {
             Self::Operator => "door",
             Self::Diagnostics => "diag",
             Self::Peer => "peer",
+            Self::Control => "control",
         }
     }
 }

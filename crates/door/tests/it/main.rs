@@ -9,6 +9,10 @@
 
 mod broken;
 mod client;
+mod control;
+mod control_bodies;
+mod control_order;
+mod control_record;
 mod lanes;
 mod legacy;
 mod rest;

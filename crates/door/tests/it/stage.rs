@@ -1,6 +1,7 @@
 //! A session with a door: a model that does what a task's text says, a few tools, records of its own.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -11,8 +12,11 @@ use policy::{
     RawResult, Resume, Rules, Tool,
 };
 use record::{Capture, Home};
-use runtime::{Acceptance, AfterTask, Lifecycle, Registry, Session, SessionHandle, Setup};
-use secrets::Redactor;
+use runtime::{
+    Acceptance, AfterTask, ChoiceCredential, ControlDeclared, DriverChoice, Lifecycle, Registry, Session,
+    SessionHandle, Setup,
+};
+use secrets::{Redactor, Vault};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use vocab::{
@@ -27,11 +31,20 @@ pub(crate) struct Setting {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) limits: Limits,
     pub(crate) authentication: bool,
+    /// What a controller may change.
+    pub(crate) control: ControlDeclared,
+    pub(crate) bind: IpAddr,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { lifecycle: lifecycle(Acceptance::Queue, 8), limits: Limits::default(), authentication: false }
+        Self {
+            lifecycle: lifecycle(Acceptance::Queue, 8),
+            limits: Limits::default(),
+            authentication: false,
+            control: ControlDeclared::default(),
+            bind: [127, 0, 0, 1].into(),
+        }
     }
 }
 
@@ -48,6 +61,7 @@ pub(crate) struct Stage {
     pub(crate) gates: Gates,
     key: Arc<TokenKey>,
     thread: Option<JoinHandle<()>>,
+    home: Home,
     _dir: tempfile::TempDir,
 }
 
@@ -66,9 +80,11 @@ impl Stage {
             mur_version: "0.0.0",
             capsule: ("fake".into(), "1.2.3".into()),
             workdir: "/w".into(),
-            home,
+            home: home.clone(),
             capture: Capture::Content,
-            driver: Arc::new(Obedient(gates.clone())),
+            choices: choices(&gates, &setting.control),
+            vault: Arc::new(Vault::new(setting.control.secrets.clone())),
+            control: setting.control,
             scripted: false,
             system: "Be brief.".into(),
             registry: Registry::new(vec![FakeTool::make("echo", false), FakeTool::make("ask", true)], |_| "no grant"),
@@ -85,7 +101,7 @@ impl Stage {
         };
         let mut session = Session::start(setup).unwrap();
         let handle = session.handle();
-        let listening = Listening::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listening = Listening::bind((setting.bind, 0).into()).unwrap();
         let url = listening.url();
         let key = Arc::new(TokenKey::new().unwrap());
         let options = Options {
@@ -100,7 +116,7 @@ impl Stage {
             runtime.block_on(async { session.serve(&mut |_| {}).await.unwrap() });
             session.finish(None).unwrap();
         });
-        Self { session: handle, door: Some(door), url, gates, key, thread: Some(thread), _dir: dir }
+        Self { session: handle, door: Some(door), url, gates, key, thread: Some(thread), home, _dir: dir }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -111,6 +127,18 @@ impl Stage {
     pub(crate) fn bearer(&self, scope: Scope) -> String {
         let token = self.key.mint(scope, &self.session.info().session, 1);
         format!("Bearer {}", token.reveal())
+    }
+
+    /// The trace's text.
+    pub(crate) fn trace_text(&self) -> String {
+        std::fs::read_to_string(self.home.trace_path(&self.session.info().session)).unwrap()
+    }
+
+    /// The trace's lines of a kind.
+    pub(crate) fn trace(&self, kind: &str) -> Vec<Value> {
+        let lines = self.trace_text();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["event_type"] == kind).collect()
     }
 
     /// Ends the session, so that its streams end as well.
@@ -132,6 +160,23 @@ impl Drop for Stage {
             thread.join().unwrap();
         }
     }
+}
+
+/// The models that answer: with something to change, several.
+fn choices(gates: &Gates, control: &ControlDeclared) -> Vec<DriverChoice> {
+    let choice = |name: &str, context_window, credential| {
+        let driver = Arc::new(Obedient(gates.clone()));
+        DriverChoice { name: name.into(), driver, context_window, credential }
+    };
+    let mut choices = vec![choice("primary", 4000, ChoiceCredential::Resolved("keyless"))];
+    if *control != ControlDeclared::default() {
+        choices.extend([
+            choice("cheap", 2000, ChoiceCredential::Resolved("environment")),
+            choice("keyed", 3000, ChoiceCredential::Injected { name: "KEY".into() }),
+            choice("lost", 3000, ChoiceCredential::Missing { name: "LOST_KEY".into() }),
+        ]);
+    }
+    choices
 }
 
 /// Where the model waits until a test lets it go on.

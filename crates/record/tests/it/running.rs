@@ -66,7 +66,14 @@ fn what_a_killed_session_left_is_removed_at_every_stage_of_its_life() {
     let lives = session();
     let held = Running::announce(&home, &lives, &[]).unwrap();
     let dir = home.running_dir().unwrap();
-    for leftovers in [&["json", "door", "diag"][..], &["tmp"], &["tmp", "door"], &["door", "peer"]] {
+    for leftovers in [
+        &["json", "door", "diag"][..],
+        &["tmp"],
+        &["tmp", "door"],
+        &["door", "peer"],
+        &["json", "control"],
+        &["control"],
+    ] {
         let id = SessionId::new();
         for ending in leftovers {
             let dot = if *ending == "tmp" { "." } else { "" };

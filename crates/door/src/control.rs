@@ -1,0 +1,185 @@
+//! `/control`: whoever holds the session's control token changes what the capsule declares for it.
+//!
+//! The checks run in one order, and a request stops at the first that refuses it; each refusal is on record
+//! before it is answered. What a change means and whether it may be is [`runtime::Control`]'s to say.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use runtime::{Control, ControlRefusal, Principal, Refused};
+use secrets::Secret;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Scope;
+use crate::auth::bearer;
+use crate::body::Inbound;
+use crate::payload::{self, Payload, Source};
+use crate::site::Site;
+use crate::token::token_id;
+
+mod denied;
+mod head;
+mod watch;
+
+use denied::Denied;
+use head::Resource;
+pub(crate) use watch::Watch;
+
+/// Whether a path is the control surface's to answer.
+pub(crate) fn is_under(path: &str) -> bool {
+    path.strip_prefix("/control").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Answers a request under `/control` that `peer` sent.
+pub(crate) async fn answer(site: &Arc<Site>, peer: IpAddr, head: &Parts, body: &mut Inbound) -> Response<Payload> {
+    let Some(control) = site.session.control() else { return Denied::Absent.response() };
+    let shown = bearer(&head.headers).ok().flatten();
+    let is_ours = |token: &&str| site.key.verify(token, &site.session.info().session) == Some(Scope::Control);
+    let Some(token) = shown.filter(is_ours) else {
+        return refuse(control, Principal::Unverified, None, Denied::Unauthenticated);
+    };
+    let token_id = token_id(token);
+    let by = Principal::Controller { token_id: &token_id };
+    let Some(resource) = Resource::at(head.uri.path()) else { return refuse(control, by, None, Denied::UnknownPath) };
+    let request = Request { site, control, by, head };
+    let checked = head::check(control.declared(), &resource, &head.method, peer, body.declared());
+    let done = match checked {
+        Ok(()) => request.carry_out(&resource, body).await,
+        Err(denied) => Err(denied),
+    };
+    done.unwrap_or_else(|denied| refuse(control, by, resource.named(), denied))
+}
+
+/// Puts a refusal on record and answers it.
+fn refuse(control: &Control, by: Principal<'_>, named: Option<(&str, &str)>, denied: Denied) -> Response<Payload> {
+    let Some(reason) = denied.reason() else { return denied.response() };
+    let refused = Refused { status: denied.status().as_u16(), reason, named };
+    match control.refused(by, &refused) {
+        Ok(()) => denied.response(),
+        Err(error) => Denied::NotRecorded(error).response(),
+    }
+}
+
+/// A request that has passed the checks of its head.
+struct Request<'r> {
+    site: &'r Arc<Site>,
+    control: &'r Control,
+    by: Principal<'r>,
+    head: &'r Parts,
+}
+
+impl Request<'_> {
+    async fn carry_out(&self, resource: &Resource, body: &mut Inbound) -> Result<Response<Payload>, Denied> {
+        let answer = match resource {
+            Resource::Whole => {
+                let mut view = self.control.view();
+                if let Some(view) = view.as_object_mut() {
+                    view.insert("session_id".to_owned(), json!(self.site.session.info().session));
+                }
+                view
+            }
+            Resource::Events => {
+                let watch = Watch::new(self.control, self.site);
+                return Ok(payload::events(Source::Control(watch)));
+            }
+            Resource::Setting(name) => self.set(name, body).await?,
+            Resource::Secret(name) if self.head.method == Method::PUT => self.inject(name, body).await?,
+            Resource::Secret(name) => {
+                self.control.forget_secret(self.by, name)?;
+                json!({"name": name, "set": false})
+            }
+        };
+        Ok(payload::json(StatusCode::OK, "application/json", &answer))
+    }
+
+    async fn set(&self, name: &str, body: &mut Inbound) -> Result<Value, Denied> {
+        if body.is_none() {
+            return Err(Denied::MissingBody);
+        }
+        if !head::is_json(&self.head.headers) {
+            return Err(Denied::MediaType);
+        }
+        let bytes = body.read_small(head::SETTING_BODY, self.site.limits.receive).await?;
+        if bytes.is_empty() {
+            return Err(Denied::MissingBody);
+        }
+        let value = wanted(&bytes).ok_or(ControlRefusal::InvalidValue(
+            "the body of a setting is a JSON object with the new value as its `value`",
+        ))?;
+        let change = self.control.set(self.by, name, &value)?;
+        Ok(json!({
+            "name": name,
+            "previous": change.previous,
+            "value": change.value,
+            "applies_from": "next_inference_call",
+        }))
+    }
+
+    async fn inject(&self, name: &str, body: &mut Inbound) -> Result<Value, Denied> {
+        if body.is_none() {
+            return Err(Denied::MissingBody);
+        }
+        let bytes = body.read_small(head::SECRET_BODY, self.site.limits.receive).await?;
+        if bytes.is_empty() {
+            return Err(Denied::MissingBody);
+        }
+        // Of the value's own length, so that no more than that is kept.
+        let value = std::str::from_utf8(&bytes).map_err(|_| {
+            ControlRefusal::InvalidValue("a secret is one or more characters of visible ASCII and spaces")
+        })?;
+        let replaced = self.control.put_secret(self.by, name, Secret::new(value.to_owned()))?;
+        Ok(json!({"name": name, "set": true, "replaced": replaced}))
+    }
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    value: Value,
+}
+
+/// The value that the body of a setting asks for. One that stands there twice is none.
+fn wanted(body: &[u8]) -> Option<Value> {
+    // The list `[1]` would do for the object as well.
+    let is_object = body.trim_ascii_start().starts_with(b"{");
+    let wanted: Wanted = serde_json::from_slice(body).ok().filter(|_| is_object)?;
+    Some(wanted.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{is_under, wanted};
+
+    #[test]
+    fn the_surface_is_below_its_name_and_nowhere_else() {
+        for path in ["/control", "/control/", "/control/x/y", "/control//"] {
+            assert!(is_under(path), "{path}");
+        }
+        for path in ["/", "/controls", "/control.json", "/Control", "//control", "/%63ontrol", "*", ""] {
+            assert!(!is_under(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_body_asks_for_one_value() {
+        for (body, expected) in [
+            (r#"{"value":5}"#, Some(json!(5))),
+            (" \n{\"other\":[1],\"value\":null}", Some(json!(null))),
+            (r#"{"value":1,"value":2}"#, None),
+            (r#"{"Value":1}"#, None),
+            (r#"[1]"#, None),
+            ("5", None),
+            ("{}", None),
+            (r#"{"value":1} x"#, None),
+            (r#"{"value":"#, None),
+            ("", None),
+        ] {
+            assert_eq!(wanted(body.as_bytes()), expected, "{body}");
+        }
+        assert_eq!(wanted(b"{\"value\":\"\xff\"}"), None);
+    }
+}
