@@ -10,7 +10,7 @@ use std::time::Duration;
 use manifest::{AgentSetting, Choice, ControlSetting, Credential, Manifest};
 use record::Home;
 use runtime::{ChoiceCredential, ControlDeclared, DriverChoice, Setting};
-use secrets::{Lookup, Redactor, Reference, Secret, Vault};
+use secrets::{LiveCredential, Lookup, Redactor, Reference, Secret, Source, Vault};
 use vocab::Driver;
 
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ pub(crate) struct Choices {
 
 impl Choices {
     pub(crate) fn prepare(manifest: &Manifest, home: &Home, redactor: &Redactor) -> Result<Self, Failure> {
-        let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
+        let lookup = Arc::new(Lookup::open(home.path(), |name| std::env::var_os(name)));
         let declared = declared(manifest);
         let mut choices = Self {
             all: Vec::new(),
@@ -35,10 +35,12 @@ impl Choices {
             warnings: Vec::new(),
         };
         for choice in manifest.inference.choices() {
-            let (key, credential) = choices.credential(choice, &lookup)?;
-            if let Some(key) = &key {
-                redactor.learn(key);
-            }
+            let key = match reference(choice) {
+                None => LiveCredential::keyless(),
+                Some(Reference::Literal(value)) => LiveCredential::literal(value, redactor),
+                Some(Reference::Name(name)) => LiveCredential::named(&name, &lookup, &choices.vault, redactor),
+            };
+            let credential = choices.credential(choice, &key)?;
             choices.all.push(DriverChoice {
                 name: choice.name.as_str().to_owned(),
                 driver: driver(manifest, choice, key)?.into(),
@@ -52,33 +54,31 @@ impl Choices {
         Ok(choices)
     }
 
-    fn credential(&mut self, choice: &Choice, lookup: &Lookup) -> Result<(Option<Secret>, ChoiceCredential), Failure> {
-        let Some(reference) = reference(choice) else { return Ok((None, ChoiceCredential::Resolved("keyless"))) };
-        if let Reference::Name(name) = &reference
-            && self.declared.secrets.contains(name)
-        {
-            return Ok((None, ChoiceCredential::Injected { name: name.clone() }));
-        }
-        match (lookup.resolve(&reference), &reference) {
-            (Ok(found), _) => {
-                let source = found.source().as_str();
-                Ok((Some(found.into_secret()), ChoiceCredential::Resolved(source)))
-            }
-            (Err(error), Reference::Name(name)) if !self.all.is_empty() => {
+    /// Whether the choice can be used in this session.
+    fn credential(&mut self, choice: &Choice, key: &LiveCredential) -> Result<ChoiceCredential, Failure> {
+        let source = key.source();
+        match (source, key.read(), key.name()) {
+            (Source::Injected, _, Some(name)) => Ok(ChoiceCredential::Injected { name: name.to_owned() }),
+            (_, Ok(_), _) => Ok(ChoiceCredential::Resolved(source.as_str())),
+            (_, Err(error), Some(name)) if !self.all.is_empty() => {
                 let (label, hint) = (choice.name.as_str(), error.hint());
                 self.warnings.push(format!(
                     "warning[W-RUN-003]: the driver choice `{label}` cannot be used in this session: {error}\n  hint: {hint}"
                 ));
-                Ok((None, ChoiceCredential::Missing { name: name.clone() }))
+                Ok(ChoiceCredential::Missing { name: name.to_owned() })
             }
-            (Err(error), _) => Err(unresolved(&error)),
+            (_, Err(error), _) => Err(unresolved(&error)),
         }
     }
 }
 
 /// What a launch would find wrong with the choices, their credentials left aside.
 pub(crate) fn faults(manifest: &Manifest) -> Vec<Failure> {
-    manifest.inference.choices().filter_map(|choice| driver(manifest, choice, None).err()).collect()
+    manifest
+        .inference
+        .choices()
+        .filter_map(|choice| driver(manifest, choice, LiveCredential::keyless()).err())
+        .collect()
 }
 
 /// Whether the primary's credential is there now.
@@ -100,7 +100,7 @@ fn unresolved(error: &secrets::Error) -> Failure {
     Failure::unusable(error.to_string()).code(error.code()).hint(error.hint())
 }
 
-fn driver(manifest: &Manifest, choice: &Choice, key: Option<Secret>) -> Result<Box<dyn Driver>, Failure> {
+fn driver(manifest: &Manifest, choice: &Choice, key: LiveCredential) -> Result<Box<dyn Driver>, Failure> {
     let endpoint = choice.gateway.as_ref().map_or("", |gateway| gateway.endpoint.as_str());
     let mut config = drivers::Config::new(endpoint, choice.model.as_str());
     config.request.clone_from(&choice.config);

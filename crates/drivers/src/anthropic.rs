@@ -8,6 +8,7 @@ mod wire;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
+use secrets::Secret;
 use serde_json::{Map, Value};
 use vocab::{ToolSpec, Wire};
 
@@ -29,10 +30,14 @@ impl Protocol for Anthropic {
         join(endpoint, if has_version { "/messages" } else { "/v1/messages" })
     }
 
-    fn headers(key: Option<&str>) -> Result<HeaderMap, BuildError> {
-        let mut headers = headers(key.map(|key| (HeaderName::from_static("x-api-key"), key.to_owned())))?;
+    fn headers() -> HeaderMap {
+        let mut headers = headers();
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
-        Ok(headers)
+        headers
+    }
+
+    fn credential(key: Secret) -> (HeaderName, Secret) {
+        (HeaderName::from_static("x-api-key"), key)
     }
 
     fn new(model: &str, _url: &Url, request: Map<String, Value>) -> Result<Self, BuildError> {

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrets::Secret;
+use secrets::LiveCredential;
 use serde_json::{Map, Value};
 use vocab::Driver;
 
@@ -43,8 +43,9 @@ pub struct Config {
     /// Base URL of the provider. `anthropic` adds `/v1/messages`, `openai` adds `/chat/completions`
     /// with `/v1` before it when the URL has no path. `scripted` does not read it.
     pub endpoint: String,
-    /// Sent as `x-api-key` (anthropic) or as a bearer token (openai); `None` is keyless.
-    pub api_key: Option<Secret>,
+    /// Sent as `x-api-key` (anthropic) or as a bearer token (openai), with the value that it has when the
+    /// request is sent.
+    pub api_key: LiveCredential,
     /// The model's id, as the provider spells it.
     pub model: String,
     /// More keys of the request body, such as `temperature` or `thinking`, sent as they stand. Keys
@@ -70,7 +71,7 @@ impl Config {
     pub fn new(endpoint: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             endpoint: endpoint.into(),
-            api_key: None,
+            api_key: LiveCredential::keyless(),
             model: model.into(),
             request: Map::new(),
             retry: Retry::default(),

@@ -2,7 +2,8 @@
 //!
 //! The provider's own form is a [`Protocol`]; this module sends the body, bounds and checks what comes
 //! back, and turns each way of failing into a [`Fault`]. Redirects are not followed: the credential is
-//! for the endpoint that the operator named. It knows nothing of any provider's JSON.
+//! for the endpoint that the operator named. The credential is read for each request; one that a provider
+//! refuses is read again, and the request sent once more if it has changed since. It knows nothing of any provider's JSON.
 
 mod unanswered;
 
@@ -10,8 +11,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::StatusCode;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, Url};
+use secrets::{LiveCredential, Place, Secret};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 use vocab::{BoxFuture, CallParams, DeltaSink, Driver, DriverError, DriverErrorKind as Kind, Reply, ToolSpec, Wire};
@@ -40,8 +43,11 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// The URL of a call, from the operator's endpoint.
     fn url(endpoint: Url) -> Url;
 
-    /// Headers of every call. The key, where there is one, stands in the returned map.
-    fn headers(key: Option<&str>) -> Result<HeaderMap, BuildError>;
+    /// Headers of every call, all but the credential's.
+    fn headers() -> HeaderMap;
+
+    /// The header that carries this key, and its value.
+    fn credential(key: Secret) -> (HeaderName, Secret);
 
     /// The form, bound to a model.
     fn new(model: &str, url: &Url, request: Map<String, Value>) -> Result<Self, BuildError>;
@@ -79,6 +85,7 @@ pub(crate) struct HttpDriver<P> {
     model: String,
     url: Url,
     headers: HeaderMap,
+    credential: LiveCredential,
     who: Who,
     retry: Retry,
     idle_timeout: Duration,
@@ -95,14 +102,15 @@ impl<P: Protocol> HttpDriver<P> {
             (host, _) => host.unwrap_or_default().to_owned(),
         };
         let url = P::url(endpoint);
-        let headers = P::headers(config.api_key.as_ref().map(secrets::Secret::expose))?;
+        usable::<P>(&config.api_key)?;
         Ok(Self {
             protocol: P::new(&config.model, &url, config.request)?,
             model: config.model,
             setup: ClientSetup::new(&url, &config.user_agent, config.extra_roots)?,
             url,
-            headers,
-            who: Who::new(P::NAME, host, config.api_key.as_ref()),
+            headers: P::headers(),
+            credential: config.api_key,
+            who: Who::new(P::NAME, host),
             retry: config.retry,
             idle_timeout: config.idle_timeout,
             client: OnceLock::new(),
@@ -110,20 +118,46 @@ impl<P: Protocol> HttpDriver<P> {
     }
 
     async fn exchange(&self, call: &Call<'_, P>, sink: &mut dyn DeltaSink) -> Result<Reply, Fault> {
+        let key = self.key(LiveCredential::read)?;
+        let mut response = self.send(call, key.as_ref()).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Ok(Some(changed)) = self.key(LiveCredential::reread)
+            && key.as_ref() != Some(&changed)
+        {
+            response = self.send(call, Some(&changed)).await?;
+        }
+        let response = self.accept(response).await?;
+        self.read(response, sink).await
+    }
+
+    /// The key of now. Without one nothing is sent.
+    fn key(
+        &self,
+        read: impl Fn(&LiveCredential) -> Result<Option<Secret>, secrets::Error>,
+    ) -> Result<Option<Secret>, Fault> {
+        let key = read(&self.credential).map_err(|error| Fault::new(Kind::Auth, format!("was not called: {error}")))?;
+        key.iter().for_each(|key| self.who.keep_out(key));
+        Ok(key)
+    }
+
+    async fn send(&self, call: &Call<'_, P>, key: Option<&Secret>) -> Result<Response, Fault> {
         let client = self.client.get_or_init(|| self.setup.client().map_err(unanswered::unmade));
         let client = client.as_ref().map_err(Clone::clone)?;
         let mut headers = self.headers.clone();
+        if let Some(key) = key {
+            let (name, value) =
+                header::<P>(key).map_err(|error| Fault::new(Kind::Auth, format!("was not called: {error}")))?;
+            headers.insert(name, value);
+        }
         if let Some(traceparent) = &call.traceparent {
             headers.insert(TRACEPARENT, traceparent.clone());
         }
         let request = client.post(self.url.clone()).headers(headers).body(call.body.clone());
-        let response = match timeout(self.idle_timeout, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(unanswered::fault(&error)),
-            Err(_) => return Err(Fault::new(Kind::Network, format!("sent no answer within {:?}", self.idle_timeout))),
-        };
-        let response = self.accept(response).await?;
-        self.read(response, sink).await
+        match timeout(self.idle_timeout, request.send()).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(unanswered::fault(&error)),
+            Err(_) => Err(Fault::new(Kind::Network, format!("sent no answer within {:?}", self.idle_timeout))),
+        }
     }
 
     /// Lets an event stream through; everything else is a failure of some kind.
@@ -304,15 +338,27 @@ pub(crate) fn join(mut endpoint: Url, path: &str) -> Url {
     endpoint
 }
 
-/// Headers that every provider takes; `key` is the credential's header and value.
-pub(crate) fn headers(key: Option<(HeaderName, String)>) -> Result<HeaderMap, BuildError> {
+/// Headers that every provider takes.
+pub(crate) fn headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(http::header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    if let Some((name, value)) = key {
-        let mut value = HeaderValue::from_str(&value).map_err(|_| BuildError::Header { what: "API key" })?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers
+}
+
+/// The credential's header.
+fn header<P: Protocol>(key: &Secret) -> Result<(HeaderName, HeaderValue), BuildError> {
+    let (name, value) = P::credential(key.clone());
+    let mut value = HeaderValue::from_str(value.expose()).map_err(|_| BuildError::Header { what: "API key" })?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// Refuses a key that no request could carry. One that is not there now may be there when it is needed.
+fn usable<P: Protocol>(credential: &LiveCredential) -> Result<(), BuildError> {
+    match credential.read() {
+        Ok(Some(key)) => header::<P>(&key).map(drop),
+        Err(secrets::Error::Unusable { place: Place::Manifest, .. }) => Err(BuildError::Header { what: "API key" }),
+        Ok(None) | Err(_) => Ok(()),
     }
-    Ok(headers)
 }

@@ -102,7 +102,7 @@ impl Fault {
     }
 }
 
-/// Who failed: what every message names, and the key that none may, in whatever form a provider repeats it.
+/// Who failed: what every message names, and the keys that none may, in whatever form a provider repeats them.
 #[derive(Clone)]
 pub(crate) struct Who {
     driver: &'static str,
@@ -111,12 +111,13 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    pub(crate) fn new(driver: &'static str, host: String, key: Option<&Secret>) -> Self {
-        let redactor = Redactor::new();
-        if let Some(key) = key {
-            redactor.learn(key);
-        }
-        Self { driver, host, redactor }
+    pub(crate) fn new(driver: &'static str, host: String) -> Self {
+        Self { driver, host, redactor: Redactor::new() }
+    }
+
+    /// Learns a key that is about to be sent.
+    pub(crate) fn keep_out(&self, key: &Secret) {
+        self.redactor.learn(key);
     }
 
     pub(crate) fn error(&self, fault: Fault) -> DriverError {

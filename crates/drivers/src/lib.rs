@@ -7,10 +7,10 @@
 //!
 //! ```
 //! use drivers::{Config, build};
-//! use secrets::Secret;
+//! use secrets::{LiveCredential, Redactor, Secret};
 //!
 //! let mut config = Config::new("https://api.anthropic.com", "some-model");
-//! config.api_key = Some(Secret::new("sk-ant-0000".to_owned()));
+//! config.api_key = LiveCredential::literal(Secret::new("sk-ant-0000".to_owned()), &Redactor::new());
 //! let driver = build("anthropic", config)?;
 //! assert_eq!((driver.name(), driver.model()), ("anthropic", "some-model"));
 //!

@@ -8,8 +8,9 @@
 mod decode;
 mod wire;
 
-use http::header::{AUTHORIZATION, HeaderMap};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use reqwest::Url;
+use secrets::Secret;
 use serde_json::{Map, Value};
 use vocab::{ToolSpec, Wire};
 
@@ -32,8 +33,12 @@ impl Protocol for OpenAi {
         join(endpoint, if bare { "/v1/chat/completions" } else { "/chat/completions" })
     }
 
-    fn headers(key: Option<&str>) -> Result<HeaderMap, BuildError> {
-        headers(key.map(|key| (AUTHORIZATION, format!("Bearer {key}"))))
+    fn headers() -> HeaderMap {
+        headers()
+    }
+
+    fn credential(key: Secret) -> (HeaderName, Secret) {
+        (AUTHORIZATION, Secret::new(format!("Bearer {}", key.expose())))
     }
 
     fn new(model: &str, url: &Url, request: Map<String, Value>) -> Result<Self, BuildError> {

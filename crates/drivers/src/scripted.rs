@@ -43,7 +43,7 @@ impl Scripted {
             model: config.model,
             turns: script::read(&path)?,
             next: AtomicUsize::new(0),
-            who: Who::new("scripted", host, None),
+            who: Who::new("scripted", host),
             retry: config.retry,
         })
     }

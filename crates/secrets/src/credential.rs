@@ -9,7 +9,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Place, Secret, config};
+use crate::config::{self, Seen};
+use crate::{Error, Place, Secret};
 
 /// What an `api_key:` field says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,10 @@ pub enum Source {
     Environment,
     /// Written out in the manifest.
     Manifest,
+    /// The service needs none.
+    Keyless,
+    /// Handed to the running session by a controller, now or later.
+    Injected,
     /// Nowhere: it does not resolve.
     None,
 }
@@ -55,6 +60,8 @@ impl Source {
             Self::Config => "config",
             Self::Environment => "environment",
             Self::Manifest => "manifest",
+            Self::Keyless => "keyless",
+            Self::Injected => "injected",
             Self::None => "none",
         }
     }
@@ -104,9 +111,7 @@ impl Lookup {
         match (self.find(reference)?, reference) {
             (Some(credential), _) => Ok(credential),
             (None, Reference::Name(name)) => Err(Error::Unresolved { name: name.clone(), path: self.config.clone() }),
-            (None, Reference::Literal(_)) => {
-                Err(Error::Unusable { name: "api_key".to_owned(), place: Place::Manifest, what: "no character" })
-            }
+            (None, Reference::Literal(_)) => Err(Error::empty_literal()),
         }
     }
 
@@ -117,13 +122,22 @@ impl Lookup {
     }
 
     fn find(&self, reference: &Reference) -> Result<Option<Credential>, Error> {
-        let name = match reference {
-            Reference::Literal(secret) => {
-                return usable("api_key", Place::Manifest, secret.clone(), Source::Manifest);
-            }
-            Reference::Name(name) => name,
-        };
-        if let Some(secret) = config::credential(&self.config, name)? {
+        match reference {
+            Reference::Literal(secret) => literal(secret),
+            Reference::Name(name) => self.pick(name, config::credential(&self.config, name)?),
+        }
+    }
+
+    /// [`resolve`](Self::resolve) for one name again and again: the config file is read when it changed.
+    pub(crate) fn again(&self, name: &str, seen: &mut Option<Seen>) -> Result<Credential, Error> {
+        let in_config = config::credential_again(&self.config, name, seen)?;
+        self.pick(name, in_config)?
+            .ok_or_else(|| Error::Unresolved { name: name.to_owned(), path: self.config.clone() })
+    }
+
+    /// The value from the config file, or else the environment's.
+    fn pick(&self, name: &str, in_config: Option<Secret>) -> Result<Option<Credential>, Error> {
+        if let Some(secret) = in_config {
             let place = Place::Config(self.config.clone());
             if let Some(found) = usable(name, place, secret, Source::Config)? {
                 return Ok(Some(found));
@@ -134,9 +148,11 @@ impl Lookup {
         };
         match value.into_string() {
             Ok(text) => usable(name, Place::Environment, Secret::new(text), Source::Environment),
-            Err(_) => {
-                Err(Error::Unusable { name: name.clone(), place: Place::Environment, what: "bytes that are not UTF-8" })
-            }
+            Err(_) => Err(Error::Unusable {
+                name: name.to_owned(),
+                place: Place::Environment,
+                what: "bytes that are not UTF-8",
+            }),
         }
     }
 }
@@ -145,6 +161,11 @@ impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lookup").field("config", &self.config).finish_non_exhaustive()
     }
+}
+
+/// A value that the manifest holds.
+pub(crate) fn literal(secret: &Secret) -> Result<Option<Credential>, Error> {
+    usable("api_key", Place::Manifest, secret.clone(), Source::Manifest)
 }
 
 /// Values go into HTTP headers, where a line break would start another header.

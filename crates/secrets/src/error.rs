@@ -26,6 +26,22 @@ pub enum Error {
         /// What is wrong with it, without quoting it.
         what: &'static str,
     },
+    /// A controller has handed the session no value, or has taken it back.
+    #[error("credential `{name}` has not been injected")]
+    NotInjected {
+        /// The credential's name.
+        name: String,
+        /// How many values the controller gave before: it tells one time without a value from another.
+        period: u64,
+    },
+    /// The place where the credential is looked up cannot be read; the fault says which and why.
+    #[error("credential `{name}` cannot be read: {fault}")]
+    Unread {
+        /// The credential's name.
+        name: String,
+        /// What is wrong with the place.
+        fault: Box<Error>,
+    },
     /// Text that holds `${` and is not exactly `${NAME}`. Not quoted: it could hold a secret.
     #[error("a credential reference must be exactly `${{NAME}}`, a name of letters, digits and `_`")]
     Reference,
@@ -95,6 +111,24 @@ impl std::fmt::Display for Place {
 }
 
 impl Error {
+    /// A literal without a character.
+    pub(crate) fn empty_literal() -> Self {
+        Self::Unusable { name: "api_key".to_owned(), place: Place::Manifest, what: "no character" }
+    }
+
+    /// The same fault, in words that name the credential.
+    pub(crate) fn naming(self, name: &str) -> Self {
+        match self {
+            Self::Unresolved { .. } | Self::Unusable { .. } | Self::NotInjected { .. } | Self::Unread { .. } => self,
+            Self::Reference
+            | Self::Exposed { .. }
+            | Self::Owner { .. }
+            | Self::NotAFile { .. }
+            | Self::Unreadable { .. }
+            | Self::Syntax { .. } => Self::Unread { name: name.to_owned(), fault: Box::new(self) },
+        }
+    }
+
     /// The stable diagnostic code: every variant means that a credential does not resolve.
     pub fn code(&self) -> &'static str {
         "E-RUN-004"
@@ -106,6 +140,8 @@ impl Error {
             Self::Unresolved { name, path } => {
                 format!("export {name}, or add it under `credentials:` in `{}` (mode 0600)", path.display())
             }
+            Self::NotInjected { name, .. } => format!("hand it over with `mur control secret {name}`"),
+            Self::Unread { fault, .. } => fault.hint(),
             Self::Unusable { .. } => "give the value as one line of text without control characters".to_owned(),
             Self::Reference => "write `api_key: ${NAME}`, with nothing before or after it".to_owned(),
             Self::Exposed { path, .. } => format!("run: chmod 600 '{}'", path.display()),

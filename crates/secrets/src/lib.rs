@@ -1,8 +1,8 @@
 //! Secret values: where they come from, how they are held, and how they are kept out of every text.
 //!
-//! Three things live here. [`Secret`] holds a value that is zeroed on drop and cannot be printed or
+//! Four things live here. [`Secret`] holds a value that is zeroed on drop and cannot be printed or
 //! serialized. [`Lookup`] turns a manifest's `${NAME}` into a secret, from the operator's config file
-//! or the environment. [`Redactor`] knows every value of a session and replaces it, and its encodings,
+//! or the environment; a [`LiveCredential`] does so at each use. [`Redactor`] knows every value of a session and replaces it, and its encodings,
 //! in all text that leaves; only it makes a [`Redacted`], so a writer that accepts nothing else cannot
 //! be handed raw text. [`Vault`] holds what a controller injects.
 //!
@@ -23,6 +23,7 @@ mod config;
 mod credential;
 mod error;
 mod forms;
+mod live;
 mod matcher;
 mod redact;
 mod secret;
@@ -33,6 +34,7 @@ mod window;
 
 pub use credential::{Credential, Lookup, Reference, Source, parse_reference};
 pub use error::{Error, Place};
+pub use live::LiveCredential;
 pub use redact::{Redacted, Redactor};
 pub use secret::Secret;
 pub use stream::StreamRedactor;

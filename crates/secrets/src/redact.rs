@@ -119,6 +119,10 @@ impl Redactor {
         if secret.expose().trim().is_empty() {
             return;
         }
+        // A credential is learned at each use, and is new at the first.
+        if self.0.state.read().unwrap_or_else(PoisonError::into_inner).values.contains(secret) {
+            return;
+        }
         let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
         if !state.values.contains(secret) {
             state.values.push(secret.clone());

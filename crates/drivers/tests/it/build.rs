@@ -3,7 +3,7 @@
 use drivers::{BuildError, Config, DRIVERS, build};
 use serde_json::json;
 
-use crate::support::config;
+use crate::support::{config, literal};
 
 fn refusal(name: &str, config: Config) -> BuildError {
     match build(name, config) {
@@ -40,7 +40,7 @@ fn endpoints_are_http_urls_without_credentials() {
 #[test]
 fn header_values_and_request_keys_are_checked() {
     let mut keyed = config("https://example.com");
-    keyed.api_key = Some(secrets::Secret::new("two\nlines".to_owned()));
+    keyed.api_key = literal("two\nlines");
     let error = refusal("openai", keyed);
     assert_eq!(error.to_string(), "the API key holds a character that no HTTP header may hold");
 

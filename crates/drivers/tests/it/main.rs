@@ -4,6 +4,7 @@
 mod build;
 mod faults;
 mod history;
+mod keys;
 mod replies;
 mod scripted;
 mod splits;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use drivers::{Config, Retry, build};
 use fence::{ModelText, RuntimeWords, Source, Unfenced};
+use secrets::{LiveCredential, Redactor, Secret};
 use serde_json::json;
 use testkit::{ModelServer, Turn};
 use vocab::{CallParams, Delta, Driver, DriverError, Message, Part, Reply, ToolSpec, Wire};
@@ -18,6 +19,11 @@ pub(crate) fn config(url: &str) -> Config {
         Retry { max_retries: 1, initial_delay: Duration::from_millis(1), max_delay: Duration::from_millis(20) };
     config.extra_roots = None;
     config
+}
+
+/// A key that stands in the manifest.
+pub(crate) fn literal(key: impl Into<String>) -> LiveCredential {
+    LiveCredential::literal(Secret::new(key.into()), &Redactor::new())
 }
 
 pub(crate) fn driver(name: &str, server: &ModelServer) -> Box<dyn Driver> {

@@ -4,5 +4,6 @@
 
 mod credentials;
 mod laws;
+mod live;
 mod redaction;
 mod streams;
