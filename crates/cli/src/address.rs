@@ -58,7 +58,7 @@ impl Address {
         let who = if self.authentication {
             "its tokens cross the network in clear"
         } else {
-            "everybody who reaches it can give the agent tasks and read its work"
+            "everybody who reaches it can give the agent tasks, read its work and end the session"
         };
         let hint = "bind 127.0.0.1 behind a proxy with TLS, and declare `network.authentication`";
         Some(format!("warning[W-RUN-006]: `{address}` can be reached from other machines, and {who}\n  hint: {hint}"))
@@ -75,11 +75,14 @@ impl Address {
         let info = session.info();
         let now = SystemClock.now_ms();
         let mint = |scope| Secret::new(self.key.mint(scope, &info.session, now).reveal().to_owned());
-        let tokens = [
+        let mut tokens = vec![
             (TokenKind::Operator, mint(Scope::Operator)),
             (TokenKind::Diagnostics, mint(Scope::Diagnostics)),
             (TokenKind::Peer, mint(Scope::Peer)),
         ];
+        if session.control().is_some() {
+            tokens.push((TokenKind::Control, mint(Scope::Control)));
+        }
         for (_, token) in &tokens {
             redactor.learn(token);
         }
@@ -90,8 +93,8 @@ impl Address {
             process_start: process_start(),
             capsule: info.name.clone(),
             version: info.version.clone(),
-            workdir: workdir.to_owned(),
-            records: home.session_dir(&info.session),
+            workdir: workdir.to_string_lossy().into_owned(),
+            records: home.session_dir(&info.session).to_string_lossy().into_owned(),
             started_ms: now,
         };
         let tokens: Vec<(TokenKind, &Secret)> = tokens.iter().map(|(kind, token)| (*kind, token)).collect();
@@ -108,10 +111,13 @@ impl Address {
 }
 
 impl Opened {
-    /// Lets those who are in hear the end, and takes the session off the list of those that run.
-    pub(crate) fn close(self) {
+    /// Lets those who are in hear the end, takes the session off the list of those that run, and removes
+    /// what killed sessions left there.
+    pub(crate) fn close(self, home: &Home) {
         self.door.close();
         drop(self.running);
+        // Who looks for sessions next will try again.
+        let _ = home.running();
     }
 }
 

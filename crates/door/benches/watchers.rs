@@ -154,7 +154,8 @@ fn serve(mut session: Session) {
 /// Runs one task to its end.
 fn run(handle: &SessionHandle, frames: usize) {
     let text = frames.to_string();
-    let new = NewTask { text, source: TaskSource::A2a, claim: None, context: None, traceparent: None };
+    let new =
+        NewTask { text, source: TaskSource::A2a, claim: None, context: None, traceparent: None, message_id: None };
     let task = handle.submit(Caller::Operator, new).unwrap().id;
     while !handle.task(Caller::Operator, &task).unwrap().state.is_final() {
         std::thread::sleep(Duration::from_millis(5));

@@ -116,8 +116,9 @@ impl Asked<'_> {
     fn hand_in(&self, message: Message) -> Result<TaskView, Fault> {
         let (session, Sender { caller, claim, traceparent }) = (&self.site.session, self.sender);
         let Some(task) = message.task else {
-            let (text, context) = (message.text, message.context);
-            return Ok(session.submit(caller, NewTask { text, source: TaskSource::A2a, claim, context, traceparent })?);
+            let Message { id: message_id, text, context, .. } = message;
+            let new = NewTask { text, source: TaskSource::A2a, claim, context, traceparent, message_id };
+            return Ok(session.submit(caller, new)?);
         };
         let view = session.task(caller, &task)?;
         if message.context.is_some_and(|context| context != view.context) {

@@ -102,7 +102,10 @@ impl From<RequestError> for Fault {
         let kind = match &error {
             RequestError::UnknownTask(_) => Kind::TaskNotFound,
             RequestError::UnknownContext(_) => Kind::InvalidParams,
-            RequestError::Ended { .. } | RequestError::NotWaiting(_) | RequestError::ReadOnly => Kind::Unsupported,
+            RequestError::Ended { .. }
+            | RequestError::NotWaiting(_)
+            | RequestError::OperatorsTask(_)
+            | RequestError::ReadOnly => Kind::Unsupported,
             RequestError::Record(_) => Kind::Internal,
         };
         Self::new(kind, error.to_string())

@@ -10,9 +10,14 @@ use crate::fault::{Fault, Kind};
 use crate::params::{self, Params};
 use crate::shape::Form;
 
+/// No id that a sender gives its message is longer.
+const LONGEST_ID: usize = 256;
+
 /// A message that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Message {
+    /// The id that its sender gave it.
+    pub(crate) id: Option<String>,
     pub(crate) text: String,
     /// The task that it answers.
     pub(crate) task: Option<TaskId>,
@@ -48,7 +53,12 @@ impl Message {
             Form::V03 => params::flag(configuration, "blocking")?.unwrap_or(false),
         };
         let text = text(message)?;
+        let id = params::text(message, "messageId")?.map(str::to_owned);
+        if id.as_ref().is_some_and(|id| id.len() > LONGEST_ID) {
+            return Err(Fault::params(format!("`message.messageId` is longer than {LONGEST_ID} bytes")));
+        }
         Ok(Self {
+            id,
             text,
             task: params::text(message, "taskId")?.map(task_id).transpose()?,
             context: params::text(message, "contextId")?.map(context_id).transpose()?,
@@ -116,8 +126,14 @@ mod tests {
     fn text_and_data_are_joined() {
         let parts = json!([{"text": "a"}, {"kind": "text", "text": ""}, {"kind": "data", "data": {"b": [1]}}]);
         let message = read(Form::V03, json!({"message": {"kind": "message", "parts": parts}})).unwrap();
-        let expected =
-            Message { text: "a\n\n{\"b\":[1]}".into(), task: None, context: None, waits: false, history: None };
+        let expected = Message {
+            id: None,
+            text: "a\n\n{\"b\":[1]}".into(),
+            task: None,
+            context: None,
+            waits: false,
+            history: None,
+        };
         assert_eq!(message, expected);
     }
 

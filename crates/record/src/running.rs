@@ -40,10 +40,10 @@ pub struct RunningSession {
     pub capsule: String,
     /// The capsule's version.
     pub version: String,
-    /// The directory the agent works in.
-    pub workdir: PathBuf,
-    /// Where its records are.
-    pub records: PathBuf,
+    /// The directory the agent works in; what of its name is not UTF-8 stands as U+FFFD.
+    pub workdir: String,
+    /// Where its records are, written alike.
+    pub records: String,
     /// When the session started, in milliseconds since the Unix epoch.
     pub started_ms: u64,
 }
@@ -99,8 +99,8 @@ impl Running {
             let path = running.token_path(*kind);
             write_token(&path, token).map_err(|source| Error::TokenFile { path, source })?;
         }
-        let text = serde_json::to_vec(session).unwrap_or_default();
         let io = |error| Error::io("write", &temp, error);
+        let text = serde_json::to_vec(session).map_err(|error| io(error.into()))?;
         running.record.write_all(&text).map_err(io)?;
         std::fs::rename(&temp, &path).map_err(|error| Error::io("make", &path, error))?;
         Ok(running)

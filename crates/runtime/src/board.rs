@@ -32,6 +32,8 @@ pub struct TaskView {
     pub message: Option<Arc<str>>,
     /// The final reply.
     pub response: Option<Arc<str>>,
+    /// The id that its sender gave the message.
+    pub message_id: Option<Arc<str>>,
     /// Its text, redacted.
     pub text: Arc<str>,
     /// Where it came from.
@@ -103,12 +105,19 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Whether another task fits; else why not.
-    pub(crate) fn admits(&self, lifecycle: &Lifecycle, source: TaskSource) -> Result<(), String> {
+    /// Whether another task of this lane fits; else why not. The operator's tasks have places of their own:
+    /// strangers must not fill the queue that the operator needs.
+    pub(crate) fn admits(&self, lifecycle: &Lifecycle, source: TaskSource, lane: Lane) -> Result<(), String> {
         if self.closed {
             return Err("the session is ending".to_owned());
         }
-        let ahead = self.waiting() + usize::from(self.active.is_some());
+        let of_operator = |of: Lane| of == Lane::User;
+        let beside = self.lanes.iter().filter(|(of, _)| of_operator(**of) == of_operator(lane));
+        let waiting: usize = beside.map(|(_, works)| works.len()).sum();
+        let ahead = match lifecycle.acceptance {
+            Acceptance::None | Acceptance::Single => self.waiting(),
+            Acceptance::Queue => waiting,
+        } + usize::from(self.active.is_some());
         match (source, lifecycle.acceptance) {
             (TaskSource::Cli, _) => Ok(()),
             (TaskSource::A2a, Acceptance::None) => {
@@ -119,8 +128,7 @@ impl Board {
                     .to_owned())
             }
             (TaskSource::A2a, Acceptance::Queue) if ahead > lifecycle.queue_depth => Err(format!(
-                "the capsule is busy and its queue is full: {} tasks wait (`lifecycle.queue_depth`)",
-                self.waiting()
+                "the capsule is busy and its queue is full, {waiting} waiting already (`lifecycle.queue_depth`)"
             )),
             (TaskSource::A2a, Acceptance::Single | Acceptance::Queue) => Ok(()),
         }
@@ -240,9 +248,13 @@ impl Board {
         self.contexts.get(context).copied()
     }
 
-    /// Remembers whose a context is: that of whoever came first.
+    /// Remembers whose a context is: that of whoever came first, until the operator joins in. What the
+    /// operator says there is for nobody who is not the operator.
     pub(crate) fn know(&mut self, context: ContextId, owner: Caller) {
-        if self.contexts.contains_key(&context) {
+        if let Some(first) = self.contexts.get_mut(&context) {
+            if owner == Caller::Operator {
+                *first = owner;
+            }
             return;
         }
         self.contexts.insert(context.clone(), owner);
@@ -299,6 +311,7 @@ mod tests {
             state: TaskState::Rejected,
             message: None,
             response: None,
+            message_id: None,
             text: text.into(),
             origin: Origin::Event,
             trust: Trust::Untrusted,

@@ -30,6 +30,8 @@ pub struct NewTask {
     pub context: Option<ContextId>,
     /// The trace that it is part of.
     pub traceparent: Option<TraceContext>,
+    /// The id that its sender gave the message.
+    pub message_id: Option<String>,
 }
 
 /// Why a request was not carried out.
@@ -52,6 +54,9 @@ pub enum RequestError {
     /// The task waits for no answer.
     #[error("the task `{0}` waits for no answer")]
     NotWaiting(TaskId),
+    /// A question that an operator's task asks is the operator's to answer.
+    #[error("the task `{0}` is the operator's: only the operator's token answers for it")]
+    OperatorsTask(TaskId),
     /// This caller may look and do nothing else.
     #[error("this token is for reading alone")]
     ReadOnly,
@@ -178,7 +183,7 @@ impl SessionHandle {
     ///
     /// # Errors
     /// [`RequestError::UnknownTask`], [`RequestError::Ended`], [`RequestError::NotWaiting`],
-    /// [`RequestError::ReadOnly`].
+    /// [`RequestError::OperatorsTask`], [`RequestError::ReadOnly`].
     pub fn answer(
         &self,
         caller: Caller,
@@ -192,6 +197,9 @@ impl SessionHandle {
         }
         if view.state.is_final() {
             return Err(RequestError::Ended { task: task.clone(), state: view.state });
+        }
+        if view.owner == Caller::Operator && caller != Caller::Operator {
+            return Err(RequestError::OperatorsTask(task.clone()));
         }
         let (_, trust) = caller.derive(claim);
         let mut board = self.0.board();
@@ -225,7 +233,7 @@ impl Shared {
         let (context, known) = self.context(&board, caller, new.context)?;
         // An operator who names a conversation at the start means to go on with it.
         let continues = known && (self.info.lifecycle.threaded || new.source == TaskSource::Cli);
-        let refusal = board.admits(&self.info.lifecycle, new.source).err();
+        let refusal = board.admits(&self.info.lifecycle, new.source, origin.lane()).err();
         let now = self.clock.now_ms();
         let bytes = u64::try_from(new.text.len()).unwrap_or(u64::MAX);
         let view = TaskView {
@@ -234,6 +242,7 @@ impl Shared {
             state: TaskState::Submitted,
             message: None,
             response: None,
+            message_id: new.message_id.map(Arc::from),
             text: self.outbox.redactor().redact_owned(new.text).into_string().into(),
             origin,
             trust,

@@ -7,6 +7,7 @@ mod telling;
 
 use std::io::IsTerminal as _;
 
+use record::Home;
 use runtime::{Caller, NewTask, RequestError, Session, SessionHandle};
 use tokio::signal::unix::{SignalKind, signal};
 use vocab::{EndStatus, TaskSource};
@@ -50,20 +51,20 @@ async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result
         Err(failure) => return Err(give_up(session, None, refused(args, failure))),
     };
     if let Err(error) = telling.started(task.is_none()) {
-        return Err(give_up(session, Some(opened), error.into()));
+        return Err(give_up(session, Some((opened, &home)), error.into()));
     }
     let served = match submit(&handle, task, context) {
         Ok(()) => session.serve(&mut |report| telling.task_ended(report)).await,
         Err(RequestError::Record(error)) => Err(error),
         Err(error) => {
             let failure = Failure::unusable(error.to_string()).code("E-RUN-001");
-            return Err(give_up(session, Some(opened), failure));
+            return Err(give_up(session, Some((opened, &home)), failure));
         }
     };
     drop(belongings);
     let reason = served.as_ref().err().map(ToString::to_string);
     let ended = session.finish(reason.as_deref());
-    opened.close();
+    opened.close(&home);
     if let Some(warning) = export.and_then(Export::finish) {
         telling.warn(&warning);
     }
@@ -87,15 +88,15 @@ fn submit(
     context: Option<vocab::ContextId>,
 ) -> Result<(), RequestError> {
     let Some(text) = task else { return Ok(()) };
-    let task = NewTask { text, source: TaskSource::Cli, claim: None, context, traceparent: None };
+    let task = NewTask { text, source: TaskSource::Cli, claim: None, context, traceparent: None, message_id: None };
     session.submit(Caller::Operator, task).map(drop)
 }
 
 /// Ends a session that did not come to work. Its end may fail as well: the first failure is what counts.
-fn give_up(session: Session, opened: Option<Opened>, failure: Failure) -> Failure {
+fn give_up(session: Session, opened: Option<(Opened, &Home)>, failure: Failure) -> Failure {
     let _ = session.finish(Some(failure.message()));
-    if let Some(opened) = opened {
-        opened.close();
+    if let Some((opened, home)) = opened {
+        opened.close(home);
     }
     failure
 }

@@ -30,7 +30,7 @@ fn a_message_is_answered_at_once_or_at_the_end() {
             ],
             "history": [{
                 "kind": "message",
-                "messageId": format!("{}-request", id.as_str().unwrap()),
+                "messageId": "m1",
                 "role": "user",
                 "taskId": id,
                 "contextId": context,

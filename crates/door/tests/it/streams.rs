@@ -14,7 +14,14 @@ use crate::client::{Client, Event, Events};
 use crate::stage::{Setting, Stage};
 
 fn submit(stage: &Stage, text: &str) -> vocab::TaskId {
-    let new = NewTask { text: text.into(), source: TaskSource::A2a, claim: None, context: None, traceparent: None };
+    let new = NewTask {
+        text: text.into(),
+        source: TaskSource::A2a,
+        claim: None,
+        context: None,
+        traceparent: None,
+        message_id: None,
+    };
     stage.session.submit(Caller::Operator, new).unwrap().id
 }
 

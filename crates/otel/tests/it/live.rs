@@ -113,7 +113,7 @@ fn stage(model: &ModelServer, receiver: &Receiver) -> Stage {
 }
 
 fn task(traceparent: Option<TraceContext>) -> NewTask {
-    NewTask { text: BODY.into(), source: TaskSource::Cli, claim: None, context: None, traceparent }
+    NewTask { text: BODY.into(), source: TaskSource::Cli, claim: None, context: None, traceparent, message_id: None }
 }
 
 fn hex(id: &[u8]) -> String {

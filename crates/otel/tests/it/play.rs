@@ -55,6 +55,8 @@ impl Play {
             capture: Capture::Meta,
             tools: &["files_read"],
             resumed_from: None,
+            control: None,
+            inference_choices: None,
             effective_grants: None,
         };
         play.tell(line, Some(Span { context: play.span, parent: None, took: Duration::ZERO }));

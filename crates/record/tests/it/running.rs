@@ -1,7 +1,6 @@
 //! Running sessions: what is there while one lives, and nothing after it, however it went.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
 
 use record::{Error, Home, Running, RunningSession, TokenKind, process_start};
 use secrets::Secret;
@@ -16,7 +15,7 @@ fn home() -> (tempfile::TempDir, Home) {
 fn session() -> RunningSession {
     let session_id = SessionId::new();
     RunningSession {
-        records: Path::new("/records").join(session_id.as_str()),
+        records: format!("/records/{session_id}"),
         session_id,
         url: "http://127.0.0.1:40001".into(),
         pid: std::process::id(),

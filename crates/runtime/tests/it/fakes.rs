@@ -368,7 +368,14 @@ pub(crate) fn choice(name: &str, driver: FakeDriver) -> DriverChoice {
 
 /// A task as the command line hands it in.
 pub(crate) fn task(text: &str) -> NewTask {
-    NewTask { text: text.into(), source: TaskSource::Cli, claim: None, context: None, traceparent: None }
+    NewTask {
+        text: text.into(),
+        source: TaskSource::Cli,
+        claim: None,
+        context: None,
+        traceparent: None,
+        message_id: None,
+    }
 }
 
 /// Runs a session until it ends by itself.

@@ -190,6 +190,30 @@ async fn a_peer_knows_of_its_own_tasks_alone_and_a_reader_changes_nothing() {
     serve(&mut session).await;
 }
 
+#[tokio::test]
+async fn a_context_that_the_operator_joined_is_the_operators() {
+    let lifecycle = Lifecycle { threaded: true, ..QUEUE };
+    let (_stage, mut session) = Stage::open_as(vec![Say::Text("a"), Say::Text("b")], Vec::new(), lifecycle);
+    let handle = session.handle();
+    let context: ContextId = "weekly".parse().unwrap();
+    handle.submit(Caller::Peer, in_context(&context, "first")).unwrap();
+    handle.submit(Caller::Operator, in_context(&context, "what nobody else is to read")).unwrap();
+    let refused = handle.submit(Caller::Peer, in_context(&context, "and now?")).unwrap_err();
+    assert!(matches!(refused, RequestError::UnknownContext(_)), "{refused}");
+    assert_eq!(serve(&mut session).await.len(), 2);
+}
+
+#[tokio::test]
+async fn strangers_do_not_fill_the_operators_places() {
+    let says = (0..6).map(|_| Say::Text("x")).collect();
+    let (_stage, mut session) = Stage::open_as(says, Vec::new(), QUEUE);
+    let handle = session.handle();
+    let states = |caller| [(); 4].map(|()| handle.submit(caller, sent("x")).unwrap().state == TaskState::Submitted);
+    assert_eq!(states(Caller::Anonymous), [true, true, true, false]);
+    assert_eq!(states(Caller::Operator), [true, true, true, false]);
+    assert_eq!(serve(&mut session).await.len(), 6);
+}
+
 /// The texts of the messages that the model was sent with each request.
 fn requests(stage: &Stage) -> Vec<Vec<String>> {
     let sent = stage.sent.lock().unwrap();
@@ -277,7 +301,9 @@ async fn a_tools_question_waits_for_its_answer() {
         assert!(matches!(early, RequestError::NotWaiting(_)), "{early}");
         until(&handle, &id, TaskState::InputRequired).await;
         assert_eq!(look(&handle, &id).message.as_deref(), Some("which one, [redacted]?"));
-        let view = handle.answer(Caller::Anonymous, None, &id, "the left one".into()).unwrap();
+        let stranger = handle.answer(Caller::Anonymous, None, &id, "mine".into()).unwrap_err();
+        assert!(matches!(stranger, RequestError::OperatorsTask(_)), "{stranger}");
+        let view = handle.answer(Caller::Operator, None, &id, "the left one".into()).unwrap();
         assert_eq!((view.state, view.message), (TaskState::Working, None));
         assert!(matches!(handle.answer(Caller::Operator, None, &id, "again".into()), Err(RequestError::NotWaiting(_))));
     };
@@ -288,7 +314,7 @@ async fn a_tools_question_waits_for_its_answer() {
     let find = |kind: &str| trace.iter().find(|line| line["event_type"] == kind).unwrap();
     assert_eq!(find("input_required")["prompt"], "which one, [redacted]?");
     let received = find("input_received");
-    assert_eq!((&received["answered"], &received["trust"]), (&true.into(), &"untrusted".into()));
+    assert_eq!((&received["answered"], &received["trust"]), (&true.into(), &"trusted".into()));
     assert_eq!(received["answer"], "the left one");
     let expected = "<untrusted-content source=tool:ask>\nthey said the left one\n</untrusted-content>";
     assert_eq!(find("tool_call")["output"], expected);
