@@ -192,7 +192,7 @@ impl<'a> Context<'a> {
     /// The entries of a mapping; unknown keys are reported with the nearest known one.
     pub(crate) fn keys<'n>(&mut self, node: &'n Node, known: &[&str]) -> Option<Entries<'n>> {
         let Kind::Mapping(entries) = &node.kind else {
-            return self.expected("a mapping", node, None);
+            return self.expected("a mapping", node, mapping_hint(node, known));
         };
         for entry in entries {
             if known.contains(&entry.key.as_str()) {
@@ -282,7 +282,7 @@ impl<'a> Context<'a> {
     /// A whole number that is not negative.
     pub(crate) fn integer(&mut self, node: &Node) -> Option<u64> {
         let Kind::Scalar { text, plain: Plain::Integer } = &node.kind else {
-            return self.expected("a whole number", node, None);
+            return self.expected("a whole number", node, unquoted(node, |text| text.parse::<u64>().is_ok()));
         };
         if text.len() > 1 && text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()) {
             let hint = "YAML versions disagree on a leading zero; write the number without it";
@@ -325,6 +325,30 @@ impl<'a> Context<'a> {
     }
 }
 
+/// How a text that stands where a mapping is wanted may have been meant.
+fn mapping_hint(node: &Node, known: &[&str]) -> Option<String> {
+    let Kind::Scalar { text, plain: Plain::Text } = &node.kind else { return None };
+    Some(match known {
+        [key] => format!("write it as a mapping: {{ {key}: {} }}", shown(text)),
+        // A whole file that is a text is none of these.
+        keys if keys.len() > 8 => return None,
+        keys => {
+            let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+            format!("write it as a mapping with keys of its own: {}", keys.join(", "))
+        }
+    })
+}
+
+/// What to do about a value of another type that was written as a text.
+pub(crate) fn unquoted(node: &Node, is_one: impl FnOnce(&str) -> bool) -> Option<String> {
+    match &node.kind {
+        Kind::Scalar { text, plain: Plain::Text } if is_one(text) => {
+            Some(format!("write it without quotes: {}", shown(text)))
+        }
+        _ => None,
+    }
+}
+
 impl Value for String {
     fn decode(node: &Node, cx: &mut Context<'_>) -> Option<Self> {
         cx.text(node).map(str::to_owned)
@@ -340,7 +364,7 @@ impl Value for bool {
     fn decode(node: &Node, cx: &mut Context<'_>) -> Option<Self> {
         match node.kind {
             Kind::Scalar { plain: Plain::Bool(value), .. } => Some(value),
-            _ => cx.expected("true or false", node, None),
+            _ => cx.expected("true or false", node, unquoted(node, |text| matches!(text, "true" | "false"))),
         }
     }
 

@@ -168,10 +168,24 @@ fn from_source(source: Source, file: &Path) -> Result<Loaded, Rejected> {
     let dir = path.parent().unwrap_or(&path).to_path_buf();
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let root = crate::yaml::parse(&source)?;
+    if let Some(at) = artifact(&root) {
+        let message = "this file describes an artifact; a session is declared by a capsule's manifest";
+        let hint = "name its directory as `source` under `artifacts` of a capsule, and run or check that one";
+        return Err(Diagnostic::at(Code::Field, &source, at, message).field("runtime".to_owned()).with_hint(hint).into());
+    }
     let declared: CapsuleFile = decode(&source, &root, &dir, home.as_deref())?;
     let document = Document { source, root, dir: dir.clone() };
     let (manifest, warnings) = resolve::capsule(&document, declared)?;
     Ok(Loaded { manifest, path, dir, warnings, document })
+}
+
+/// Where a file says that it is a tool, hook or mod, if it does and has nothing of a capsule.
+fn artifact(root: &Node) -> Option<Location> {
+    let Kind::Mapping(entries) = &root.kind else { return None };
+    let entry = |key: &str| entries.iter().find(|entry| entry.key == key);
+    let capsule = ["artifacts", "inference", "capabilities"].into_iter().any(|key| entry(key).is_some());
+    let own = ["runtime", "implementation", "input_schema", "command"].into_iter().find_map(entry);
+    own.filter(|_| !capsule).map(|entry| entry.location)
 }
 
 /// The typed form of a tree, or every structural error in it.

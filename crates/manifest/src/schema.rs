@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::decode::Value;
 use crate::model::declaration::{CapsuleFile, PackageFile};
+use crate::unsupported::refusal;
 
 /// What values a type has.
 #[derive(Debug, Clone)]
@@ -175,7 +176,8 @@ pub fn reference_markdown() -> String {
     let mut page = String::from(
         "# `murmur.yaml`\n\nThis page is generated from the table that reads the file. A key that does \
          not stand here is an error, and so is a value of another type: a number is not a text unless \
-         it is quoted.\n",
+         it is quoted. What is marked as refused is declared \
+         for later: a launch names it (`E-MAN-004`) and does not begin.\n",
     );
     section(&mut page, "The capsule", "", &CapsuleFile::shape());
     page.push_str(
@@ -186,11 +188,14 @@ pub fn reference_markdown() -> String {
     page
 }
 
-/// A table of the keys of one mapping, then a section for each mapping below it.
+/// A table of the keys of one mapping, then a section for each mapping below it. What this version refuses is
+/// marked.
 fn section(page: &mut String, title: &str, path: &str, shape: &Shape) {
     let Shape::Mapping { docs, fields } = shape else { return };
+    let dot = if path.is_empty() { "" } else { "." };
+    let at = |field: &Field| format!("{path}{dot}{}", field.key);
     // Writing to a String cannot fail.
-    let _ = write!(page, "\n## {title}\n\n{}\n\n", sentence(docs));
+    let _ = write!(page, "\n## {title}\n\n{}\n\n", marked(docs, path.trim_end_matches("[]"), None));
     page.push_str("| Key | Type | Default | Meaning |\n|---|---|---|---|\n");
     for field in fields {
         let default = match &field.default {
@@ -199,24 +204,31 @@ fn section(page: &mut String, title: &str, path: &str, shape: &Shape) {
             Presence::Default(Json::String(word)) => format!("`{word}`"),
             Presence::Default(value) => format!("`{value}`"),
         };
-        let _ = writeln!(page, "| `{}` | {} | {default} | {} |", field.key, field.shape.label(), sentence(field.docs));
+        let meaning = marked(field.docs, &at(field), None);
+        let _ = writeln!(page, "| `{}` | {} | {default} | {meaning} |", field.key, field.shape.label());
     }
     for field in fields {
-        words(page, field);
+        words(page, field, &at(field));
     }
     for field in fields {
         let (inner, suffix) = field.shape.inner();
-        let dot = if path.is_empty() { "" } else { "." };
-        let path = format!("{path}{dot}{}{suffix}", field.key);
+        let path = format!("{}{suffix}", at(field));
         section(page, &format!("`{path}`"), &path, inner);
     }
 }
 
 /// What each word of a closed set means.
-fn words(page: &mut String, field: &Field) {
-    let (Shape::Choice(words), _) = field.shape.inner() else { return };
+fn words(page: &mut String, field: &Field, path: &str) {
+    let (Shape::Choice(words), suffix) = field.shape.inner() else { return };
+    let path = format!("{path}{suffix}");
     let _ = write!(page, "\n`{}`:\n\n", field.key);
     for (word, docs) in words {
-        let _ = writeln!(page, "- `{word}`: {}", sentence(docs));
+        let _ = writeln!(page, "- `{word}`: {}", marked(docs, &path, Some(word)));
     }
+}
+
+/// The words of the table, and what this version refuses of it.
+fn marked(docs: &[&str], path: &str, word: Option<&str>) -> String {
+    let refused = refusal(path, word).map(|refused| format!(" {refused}")).unwrap_or_default();
+    sentence(docs) + &refused
 }

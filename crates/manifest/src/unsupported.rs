@@ -27,7 +27,6 @@ const ROWS: &[(&str, When, &str)] = &[
     ("artifacts[].runtime", Is("mod"), "mods are not started"),
     ("artifacts[].capabilities", Declared, "grants of single artifacts are not enforced"),
     ("inference.transport", Is("process"), "coding CLIs are not run as the loop"),
-    ("inference.alternates", Declared, "driver choices cannot be switched"),
     ("inference.compaction", Declared, "older turns are not summarised"),
     ("capabilities.tools[]", Is("git_commit"), "the built-in tool is not offered"),
     ("capabilities.tools[]", Is("spawn_subagent"), "the built-in tool is not offered"),
@@ -39,11 +38,33 @@ const ROWS: &[(&str, When, &str)] = &[
     ("capabilities.spawn", Declared, "subagents are not started"),
     ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
     ("capabilities.peers", Declared, "other capsules are not called"),
-    ("control", Declared, "there is no control surface"),
     ("lifecycle.shell_grace_secs", IsNot("0"), "commands do not go on in the background"),
     ("verify", Declared, "there is no commit gate"),
     ("exports", Declared, "files are not shared"),
 ];
+
+/// Of tools alone, whose files and entries are looked at apart.
+const NO_COMPONENTS: &str = "WASM components are not run";
+const NO_TOOL_GATEWAYS: &str = "gateways for tools are not opened";
+
+/// What this version refuses of a field, or of a word of it, as a sentence for the reference page. The field is
+/// its path, with `[]` for each item of a list.
+#[cfg(feature = "schema")]
+pub(crate) fn refusal(field: &str, word: Option<&str>) -> Option<String> {
+    match (field, word) {
+        ("implementation", Some("wasm")) => return Some(format!("**Refused by this version**: {NO_COMPONENTS}.")),
+        ("artifacts[].gateway", None) => {
+            return Some(format!("**Refused by this version** with a tool: {NO_TOOL_GATEWAYS}."));
+        }
+        _ => {}
+    }
+    ROWS.iter().filter(|(row, ..)| *row == field).find_map(|(_, when, missing)| match (when, word) {
+        (Declared, None) => Some(format!("**Refused by this version**: {missing}.")),
+        (IsNot(only), None) => Some(format!("**This version takes only `{only}`**: {missing}.")),
+        (Is(refused), Some(word)) if *refused == word => Some(format!("**Refused by this version**: {missing}.")),
+        _ => None,
+    })
+}
 
 /// Everything that `loaded` declares and this version does not enforce or offer, in the order of the
 /// file. A launch refuses when there is anything.
@@ -64,11 +85,11 @@ pub fn unsupported(loaded: &Loaded) -> Vec<Diagnostic> {
     for (index, artifact) in loaded.manifest.artifacts.iter().enumerate() {
         let ArtifactBody::Tool(tool) = &artifact.body else { continue };
         if matches!(tool.program, Program::Component { .. }) {
-            name(at!["artifacts", index, "source"], "implementation: wasm", "WASM components are not run");
+            name(at!["artifacts", index, "source"], "implementation: wasm", NO_COMPONENTS);
         }
         if artifact.gateway.is_some() {
             let path = at!["artifacts", index, "gateway"];
-            name(path, &show_path(path), "gateways for tools are not opened");
+            name(path, &show_path(path), NO_TOOL_GATEWAYS);
         }
     }
     found.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));

@@ -5,7 +5,7 @@ use super::words::{
     AfterTask, AgentSetting, AuthenticationScheme, Capture, ControlSetting, ConversationMode, RelativePath, SecretName,
     TaskAcceptance,
 };
-use crate::decode::{Context, Fault, Value};
+use crate::decode::{Context, Fault, Value, unquoted};
 use crate::table::mapping;
 use crate::yaml::{Kind, Node, Plain};
 
@@ -53,7 +53,9 @@ impl Value for Share {
             Some(number) if number > 0.0 && number <= 1.0 => Some(Self(number)),
             _ => {
                 let fault = Fault::new("must be a number above 0 and at most 1");
-                cx.fault(node, fault.found(node.describe()))
+                let fault = fault.found(node.describe());
+                let hint = unquoted(node, |text| text.parse::<f64>().is_ok_and(f64::is_finite));
+                cx.fault(node, hint.into_iter().fold(fault, Fault::hint))
             }
         }
     }

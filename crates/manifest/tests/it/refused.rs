@@ -79,6 +79,10 @@ fn values_of_the_wrong_type() {
             ("read_only: [tests, bench/fixtures]", "read_only: tests"),
             ("verify: [cargo test, \"just test\"]", "verify: [1, \"just test\"]"),
             ("trace: { capture: meta }", "trace: meta"),
+            ("authentication: { scheme: bearer }", "authentication: bearer"),
+            ("driver: { artifact: openai }", "driver: openai"),
+            ("threshold: 0.85", "threshold: \"0.85\""),
+            ("workdir_exec: false", "workdir_exec: \"false\""),
             ("trace: { capture: meta }", "trace:"),
             ("config: {}", "config: []"),
             ("spawn: { max_depth: 2, max_children: 8 }", "spawn: 2"),
@@ -321,6 +325,16 @@ fn files_that_cannot_be_read() {
     capsule.write("murmur.yaml", vec![b'#'; 1024 * 1024 + 1]);
     writeln!(said, "### too large\n\n{}", capsule.findings()).unwrap();
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn the_file_of_a_tool_is_told_from_a_broken_capsule() {
+    let capsule = Capsule::full();
+    let rejected = manifest::load(&capsule.path("tools/web-fetch")).unwrap_err();
+    insta::assert_snapshot!(capsule.short(&rejected.render()));
+    // What a capsule has makes it one, whatever else stands there.
+    capsule.edit("murmur.yaml", "version: 0.1.0", "version: 0.1.0\nruntime: tool");
+    assert!(capsule.findings().contains("has no key `runtime`"), "{}", capsule.findings());
 }
 
 #[test]
