@@ -171,7 +171,10 @@ fn from_source(source: Source, file: &Path) -> Result<Loaded, Rejected> {
     if let Some(at) = artifact(&root) {
         let message = "this file describes an artifact; a session is declared by a capsule's manifest";
         let hint = "name its directory as `source` under `artifacts` of a capsule, and run or check that one";
-        return Err(Diagnostic::at(Code::Field, &source, at, message).field("runtime".to_owned()).with_hint(hint).into());
+        return Err(Diagnostic::at(Code::Field, &source, at, message)
+            .field("runtime".to_owned())
+            .with_hint(hint)
+            .into());
     }
     let declared: CapsuleFile = decode(&source, &root, &dir, home.as_deref())?;
     let document = Document { source, root, dir: dir.clone() };
