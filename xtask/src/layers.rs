@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("policy", 4),
     ("record", 4),
     ("drivers", 4),
+    ("relay", 5),
     ("tools", 5),
     ("runtime", 5),
     ("door", 6),

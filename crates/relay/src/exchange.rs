@@ -1,0 +1,140 @@
+//! One request: checked, keyed, sent, and its answer passed on.
+
+use std::error::Error as _;
+
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper::body::{Body as _, Incoming};
+use reqwest::{Body, Client, Url};
+use secrets::StreamRedactor;
+use tokio::time::{Instant, timeout_at};
+
+use crate::download::{Answer, Download};
+use crate::gateway::{Service, Site};
+use crate::headers;
+use crate::keyring::Key;
+use crate::refusal::Refusal;
+use crate::upload::{Feed, Flow, Upload};
+
+/// Answers one request.
+pub(crate) async fn answer(site: &Site, request: Request<Incoming>) -> Response<Answer> {
+    exchange(site, request).await.unwrap_or_else(|refusal| refusal.response())
+}
+
+async fn exchange(site: &Site, request: Request<Incoming>) -> Result<Response<Answer>, Refusal> {
+    let service = &site.service;
+    let (Parts { method, uri, headers, .. }, body) = request.into_parts();
+    let url = service.target.url(rest(site, &uri)?, uri.query())?;
+    // A trace would show the key to the tool, a tunnel would have no key.
+    if method == Method::TRACE || method == Method::CONNECT {
+        return Err(Refusal::Method);
+    }
+    if site.is_closed() {
+        return Err(Refusal::Closed);
+    }
+    let headers = headers::outgoing(headers, service.keyring.as_ref().map(|keyring| keyring.header()));
+    let feed = Feed::new(body);
+    let call = Call { service, client: service.client()?, method, url, headers, feed: &feed };
+    let response = match &service.keyring {
+        None => call.send(None, feed.upload()).await?,
+        Some(keyring) => {
+            let key = keyring.key()?;
+            let mut response = call.send(Some(&key), feed.upload()).await?;
+            // A key is only asked for again where the request can go with it.
+            if response.status() == StatusCode::UNAUTHORIZED
+                && feed.is_kept()
+                && let Some(other) = keyring.other_key(&key)
+                && let Some(upload) = feed.again()
+            {
+                drop(response);
+                response = call.send(Some(&other), upload).await?;
+            }
+            if response.status() == StatusCode::UNAUTHORIZED {
+                keyring.rejected()
+            } else {
+                keyring.accepted()
+            }
+            response
+        }
+    };
+    let is_head = call.method == Method::HEAD;
+    pass(service, is_head, response, feed)
+}
+
+/// The target's path behind the gateway's own address.
+fn rest<'u>(site: &Site, uri: &'u Uri) -> Result<&'u str, Refusal> {
+    if uri.scheme().is_some() || uri.authority().is_some() {
+        return Err(Refusal::Path);
+    }
+    let path = uri.path().strip_prefix('/').ok_or(Refusal::Path)?;
+    let (token, rest) = match path.find('/') {
+        Some(slash) => path.split_at(slash),
+        None => (path, ""),
+    };
+    if site.is_own(token) { Ok(rest) } else { Err(Refusal::Unknown) }
+}
+
+struct Call<'a> {
+    service: &'a Service,
+    client: &'a Client,
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    feed: &'a Feed,
+}
+
+impl Call<'_> {
+    async fn send(&self, key: Option<&Key>, upload: Upload) -> Result<Response<Body>, Refusal> {
+        let mut headers = self.headers.clone();
+        if let Some(keyring) = &self.service.keyring
+            && let Some(value) = key.and_then(Key::value)
+        {
+            headers.insert(keyring.header(), value);
+        }
+        let mut request = self.client.request(self.method.clone(), self.url.clone()).headers(headers);
+        if !upload.is_end_stream() {
+            request = request.body(Body::wrap(upload));
+        }
+        let mut sent = Box::pin(request.send());
+        let begun = Instant::now();
+        loop {
+            let deadline = self.feed.moved().max(begun) + self.service.limits.idle;
+            match timeout_at(deadline, &mut sent).await {
+                Ok(Ok(response)) => return Ok(response.into()),
+                Ok(Err(error)) => return Err(self.failed(&error)),
+                // The body went on meanwhile.
+                Err(_) if self.feed.moved() + self.service.limits.idle > deadline => {}
+                Err(_) if self.feed.flow() == Flow::Awaited => return Err(Refusal::Stalled),
+                Err(_) => return Err(Refusal::Slow),
+            }
+        }
+    }
+
+    fn failed(&self, error: &reqwest::Error) -> Refusal {
+        if self.feed.flow() == Flow::Broken {
+            return Refusal::Broken;
+        }
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        // The error itself would name the URL.
+        let why = if error.source().is_none() { "the request failed".to_owned() } else { cause.to_string() };
+        let why = self.service.sent.redact_owned(why).into_string();
+        if error.is_connect() { Refusal::Unreachable { why } } else { Refusal::Unanswered { why } }
+    }
+}
+
+fn pass(service: &Service, is_head: bool, response: Response<Body>, feed: Feed) -> Result<Response<Answer>, Refusal> {
+    let (parts, body) = response.into_parts();
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Refusal::Upgrade);
+    }
+    let search = service.keyring.as_ref().map(|_| StreamRedactor::new(&service.sent));
+    let headers = headers::incoming(parts.headers, is_head, &service.sent);
+    let download = Download::new(body, search, feed, service.limits.idle);
+    let mut response = Response::new(Answer::Passed(Box::new(download)));
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = headers;
+    Ok(response)
+}
