@@ -1,12 +1,13 @@
 //! A gateway's address lives as long as the gateway, for as many at a time as it may.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use relay::{Limits, Upstream};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{KEY, Stub, config, connect, get, literal, open, place, post, rest, say, until};
+use crate::support::{KEY, Stub, config, connect, get, hasty, literal, open, place, post, rest, say, until};
 
 #[tokio::test]
 async fn a_dropped_gateway_ends_its_connections_and_its_address() {
@@ -90,4 +91,30 @@ async fn a_connection_above_the_limit_waits_for_a_place() {
     drop(first);
     until(&mut second, "0\r\n\r\n").await;
     assert_eq!(stub.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_loses_its_connection() {
+    let mut config = config("http://127.0.0.1:1", literal(KEY), &Arc::default());
+    config.limits = Limits { head: Duration::from_millis(50), ..Limits::default() };
+    let gateway = Upstream::new(config).unwrap().open().unwrap();
+    for beginning in ["", "GET ", "GET / HTTP/1.1\r\nhost: x\r\n"] {
+        let mut tool = connect(&gateway).await;
+        tool.write_all(beginning.as_bytes()).await.unwrap();
+        assert_eq!(rest(&mut tool).await, "", "{beginning}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_takes_nothing_of_its_answer_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = hasty(&format!("http://{}", listener.local_addr().unwrap()));
+    let mut tool = connect(&gateway).await;
+    tool.write_all(format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", place(&gateway).1).as_bytes()).await.unwrap();
+    let (mut service, _) = listener.accept().await.unwrap();
+    until(&mut service, "\r\n\r\n").await;
+    service.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9999999999\r\n\r\n").await.unwrap();
+    let piece = vec![b'x'; 1 << 16];
+    // It ends when the gateway has ended: nothing else stops this.
+    while service.write_all(&piece).await.is_ok() {}
 }
