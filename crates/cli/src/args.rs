@@ -56,6 +56,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  mur stop @1\n\nExit status: 0 ended, 1 it still ends after 15 s, 2 there is none or it cannot be reached."
     )]
     Stop(StopArgs),
+    /// Change a running session: its driver, its output cap, its secrets
+    #[command(
+        subcommand,
+        after_help = "Example:\n  mur control set inference.max_tokens 2000\n\nOf a session of this home whose manifest declares `control`.\n\nExit status: 0 done, 1 refused, 2 there is none or it cannot be reached."
+    )]
+    Control(ControlCommand),
     /// Look into the records of past and running sessions
     #[command(subcommand, after_help = "Example:\n  mur trace show @1")]
     Trace(TraceCommand),
@@ -200,6 +206,66 @@ pub(crate) struct StopArgs {
     /// Cancel this task and let the session go on
     #[arg(long, value_name = "TASK")]
     pub(crate) task: Option<TaskId>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ControlCommand {
+    /// Show what may be changed, and how it stands
+    #[command(after_help = "Example:\n  mur control show --json")]
+    Show(SteeredArgs),
+    /// Change a setting, from the next call of the model on
+    #[command(after_help = "Example:\n  mur control set inference.driver primary")]
+    Set(SetArgs),
+    /// Hand a secret in; its value comes from standard input
+    #[command(
+        after_help = "Example:\n  mur control secret SEARCH_KEY < search.key\n\nOn a terminal the value is asked for and not shown. What comes through a pipe is taken as it is, its last newline included, and a secret holds none: use `printf %s`."
+    )]
+    Secret(SecretArgs),
+    /// Make the session forget a secret
+    #[command(after_help = "Example:\n  mur control forget SEARCH_KEY")]
+    Forget(SecretArgs),
+    /// Show each change, and from which turn it counts, as it happens
+    #[command(
+        after_help = "Example:\n  mur control watch @1\n\nExit status: 0 the session ended, 1 the connection broke, 2 it cannot be reached, 130 interrupted."
+    )]
+    Watch(SteeredArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SteeredArgs {
+    #[command(flatten)]
+    pub(crate) of: SteeredSession,
+    /// Print JSON: one document, or one line for each event
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SteeredSession {
+    /// `@1` is the newest running session; or an id, or the end of one
+    #[arg(default_value = "@1", value_name = "SESSION")]
+    pub(crate) session: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// `inference.max_tokens` or `inference.driver`
+    #[arg(value_name = "SETTING")]
+    pub(crate) setting: String,
+    /// A number, or the name of a driver choice
+    #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+    pub(crate) value: String,
+    #[command(flatten)]
+    pub(crate) of: SteeredSession,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretArgs {
+    /// A name that the manifest lists in `control.secrets`
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) of: SteeredSession,
 }
 
 #[derive(Debug, Subcommand)]

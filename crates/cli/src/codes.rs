@@ -41,6 +41,11 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "the file of a session's token cannot be made",
         "make room on the disk, or see what stands in its place",
     ),
+    (
+        "E-RUN-042",
+        "a session refuses a change, or has nothing that may be changed",
+        "the message holds the session's own words; `mur control show` lists what may be changed",
+    ),
     ("E-RUN-050", "the session's address cannot be listened on", "choose another `--bind` or `--port`"),
     ("E-RUN-051", "the system gave no random bytes for the session's tokens", "check that getrandom is available"),
     ("E-RUN-052", "the thread that serves the address did not start", "check the limits on threads and open files"),

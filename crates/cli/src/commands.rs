@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod control;
 pub(crate) mod doctor;
 pub(crate) mod fence;
 pub(crate) mod init;

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, FenceCommand, TraceCommand};
+use crate::args::{Cli, Command, ControlCommand, FenceCommand, TraceCommand};
 use crate::failure::Failure;
 
 pub use crate::reference::{command_markdown, diagnostics_markdown};
@@ -75,6 +75,11 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Watch(args) => commands::watch::run(&args),
         Command::Send(args) => commands::send::run(&args),
         Command::Stop(args) => commands::stop::run(&args),
+        Command::Control(ControlCommand::Show(args)) => commands::control::show(&args),
+        Command::Control(ControlCommand::Set(args)) => commands::control::set(&args),
+        Command::Control(ControlCommand::Secret(args)) => commands::control::secret(&args),
+        Command::Control(ControlCommand::Forget(args)) => commands::control::forget(&args),
+        Command::Control(ControlCommand::Watch(args)) => commands::control::watch(&args),
         Command::Trace(TraceCommand::List(args)) => commands::trace::list(&args),
         Command::Trace(TraceCommand::Show(args)) => commands::trace::show(&args),
         Command::Trace(TraceCommand::Steps(args)) => commands::trace::steps(&args),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use drivers::{BuildError, ClientSetup};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use reqwest::{RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest whole answer; a task comes with its reply.
 const LONGEST: usize = 32 << 20;
 /// As much of a refusal as is read.
-const LONGEST_REFUSAL: usize = 64 << 10;
+pub(super) const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// A client of one session.
 #[derive(Debug)]
@@ -64,9 +64,7 @@ impl Client {
             request = request.header("last-event-id", seen);
         }
         let response = self.send(request).await?;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let essence = kind.split(';').next().unwrap_or_default().trim();
-        if essence.eq_ignore_ascii_case("text/event-stream") {
+        if is_stream(&response) {
             return Ok(Frames::new(response));
         }
         self.result(response).await?;
@@ -95,8 +93,17 @@ impl Client {
         }
     }
 
-    /// Sends a request and lets success through.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, Trouble> {
+    /// Asks for something of the control surface, below these segments.
+    pub(super) fn control(&self, method: Method, below: &[&str]) -> RequestBuilder {
+        let mut url = self.target.url.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().push("control").extend(below);
+        }
+        self.authorized(self.http.request(method, url))
+    }
+
+    /// Sends a request and gives the answer, whatever it is, but for a redirection.
+    pub(super) async fn exchange(&self, request: RequestBuilder) -> Result<Response, Trouble> {
         let url = || self.target.url.to_string();
         let response = match timeout(PATIENCE, request.send()).await {
             Ok(Ok(response)) => response,
@@ -104,11 +111,19 @@ impl Client {
             Err(_) => return Err(self.late()),
         };
         let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
         if status.is_redirection() {
             return Err(self.stranger(&format!("it redirects ({}), which is not followed", status.as_u16())));
+        }
+        Ok(response)
+    }
+
+    /// Sends a request and lets success through.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Trouble> {
+        let url = || self.target.url.to_string();
+        let response = self.exchange(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
         }
         // What cannot be read of the reason leaves the status, which says enough.
         let body = self.body(response, LONGEST_REFUSAL).await.unwrap_or_default();
@@ -138,7 +153,7 @@ impl Client {
         answer.remove("result").ok_or_else(|| self.stranger("its answer has no result"))
     }
 
-    async fn body(&self, mut response: Response, most: usize) -> Result<Vec<u8>, Trouble> {
+    pub(super) async fn body(&self, mut response: Response, most: usize) -> Result<Vec<u8>, Trouble> {
         let reading = async {
             let mut body = Vec::new();
             loop {
@@ -163,6 +178,12 @@ impl Client {
         let why = format!("there was no whole answer within {} s", PATIENCE.as_secs());
         Trouble::Unreachable { url: self.target.url.to_string(), why }
     }
+}
+
+/// Whether an answer is a stream of events.
+pub(super) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 /// The reason in a refusal's body, in the form that sessions give it.

@@ -55,15 +55,26 @@ impl Target {
 
     /// A session of this home, with its token.
     pub(crate) fn local(home: Home, session: RunningSession) -> Result<Self, Failure> {
-        let url = parse(&session.url)?;
-        let token = match home.token(&session.session_id, TokenKind::Operator) {
-            Ok(token) => token,
-            Err(record::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                let text = session.session_id.to_string();
-                return Err(record_failure(&record::Error::NotRunning { text }));
+        let token = token(&home, &session, TokenKind::Operator)?.ok_or_else(|| not_running(&session))?;
+        Self::with(home, session, token)
+    }
+
+    /// A session of this home, with the token of its control surface.
+    pub(crate) fn steered(text: &str) -> Result<Self, Failure> {
+        let home = Home::from_env().map_err(|error| record_failure(&error))?;
+        let session = home.find_running(text).map_err(|error| record_failure(&error))?;
+        match token(&home, &session, TokenKind::Control)? {
+            Some(token) => Self::with(home, session, token),
+            None if home.find_running(session.session_id.as_str()).is_err() => Err(not_running(&session)),
+            None => {
+                let message = format!("nothing may be changed of the session `{}`", session.session_id);
+                Err(Failure::failed(message).code("E-RUN-042").hint("its manifest says what may be, under `control`"))
             }
-            Err(error) => return Err(record_failure(&error)),
-        };
+        }
+    }
+
+    fn with(home: Home, session: RunningSession, token: Secret) -> Result<Self, Failure> {
+        let url = parse(&session.url)?;
         Ok(Self { url, token: Some(token), direct: true, local: Some((home, session)) })
     }
 
@@ -82,6 +93,19 @@ impl Target {
     pub(crate) fn name(&self) -> &str {
         self.session().map_or(self.url.as_str(), |session| session.session_id.as_str())
     }
+}
+
+/// A session's token, if there is one.
+fn token(home: &Home, session: &RunningSession, kind: TokenKind) -> Result<Option<Secret>, Failure> {
+    match home.token(&session.session_id, kind) {
+        Ok(token) => Ok(Some(token)),
+        Err(record::Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(record_failure(&error)),
+    }
+}
+
+fn not_running(session: &RunningSession) -> Failure {
+    record_failure(&record::Error::NotRunning { text: session.session_id.to_string() })
 }
 
 fn parse(text: &str) -> Result<Url, Failure> {

@@ -50,7 +50,7 @@ async fn stop(client: &Client) -> Result<(), Failure> {
 }
 
 /// Whether the session ends in time.
-async fn gone_within(target: &Target, patience: Duration) -> bool {
+pub(super) async fn gone_within(target: &Target, patience: Duration) -> bool {
     let since = Instant::now();
     while !target.is_gone() {
         if since.elapsed() > patience {

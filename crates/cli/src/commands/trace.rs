@@ -6,6 +6,7 @@
 
 mod list;
 mod show;
+mod steered;
 mod steps;
 mod text;
 mod totals;

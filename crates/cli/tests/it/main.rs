@@ -10,9 +10,11 @@
 
 mod binary;
 mod check;
+mod control;
 mod doctor;
 mod export;
 mod fence_command;
+mod guidance;
 mod init;
 mod peers;
 mod ps;

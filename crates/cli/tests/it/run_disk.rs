@@ -11,7 +11,7 @@ use crate::support::{Stage, Wire, children, each_file};
 /// A size after which no file grows, in kilobytes: the system refuses a write as a full disk does.
 const LIMIT: u32 = 48;
 
-fn limited(command: &Command) -> Command {
+pub(crate) fn limited(command: &Command) -> Command {
     // `ulimit -f` counts 512 bytes in dash and 1024 in bash; the script asks which.
     let script = format!(
         r#"trap '' XFSZ; if [ -n "$BASH_VERSION" ]; then ulimit -f {LIMIT}; else ulimit -f $(({LIMIT} * 2)); fi; exec "$@""#

@@ -80,7 +80,7 @@ impl Session {
 
     /// A task came in, and started.
     pub(crate) fn task(&mut self, origin: Origin, text: &str) {
-        let (context, message): (ContextId, MessageId) = (ContextId::new(), MessageId::new());
+        let (context, message): (ContextId, MessageId) = ("a-thread".parse().expect("a context"), MessageId::new());
         let (task_id, source, trust, lane) = (&self.task, TaskSource::Cli, origin.trust(None), origin.lane());
         let bytes = text.len() as u64;
         let received = TaskReceived { task_id, context_id: &context, source, origin, trust, lane, bytes };
@@ -103,11 +103,15 @@ impl Session {
 
     /// A turn in which the model asked for one call, or none.
     pub(crate) fn turn(&mut self, turn: u32, tool: Option<&str>) {
+        self.answered(turn, tool, None);
+    }
+
+    fn answered(&mut self, turn: u32, tool: Option<&str>, choice: Option<&str>) {
         let inference = Inference {
             turn,
             task_id: &self.task,
-            driver_choice: None,
-            model: None,
+            driver_choice: choice,
+            model: choice.map(|_| "a-model"),
             input_tokens: 1_000,
             output_tokens: 20,
             cached_tokens: None,
@@ -125,6 +129,16 @@ impl Session {
             message_ids: &[],
         };
         self.writer.append(self.root.as_ref(), inference).expect("a line");
+    }
+
+    /// A setting or a secret was changed, or a call used what was: whatever lines of the control plane say.
+    pub(crate) fn control<'e>(&mut self, event: impl Into<record::Event<'e>>) -> EventId {
+        self.writer.append(None, event).expect("a line")
+    }
+
+    /// A turn that a driver choice served.
+    pub(crate) fn served(&mut self, turn: u32, choice: &str) {
+        self.answered(turn, None, Some(choice));
     }
 
     /// A tool ran; its result is fenced as the runtime fences it.

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::Stdio;
 
 use insta::assert_snapshot;
-use record::Capture;
+use record::{Capture, ControlApplied, ControlChange, ControlRefused};
 use serde_json::json;
 use vocab::{EndStatus, Origin};
 
@@ -96,7 +96,7 @@ fn a_session_is_shown_as_a_story() {
       started  2026-11-30 07:28:21 UTC by mur 0.1.0
       capture  content
 
-    task task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  user, trusted, by cli
+    task task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  user, trusted, by cli  in a-thread
       Why do the tests fail?
       turn 0  rate_limit 429 at attempt 1: too many requests; again in 500 ms
       turn 0  tool_call (1 call)  1000 in, 20 out, 1.2 s, stopped by tool_use
@@ -113,6 +113,98 @@ fn a_session_is_shown_as_a_story() {
       ok  2 turns, 1 call, 2000 in, 40 out, 1 min 01 s
       │ The loop ends
       │ one too early: 漢字.
+
+    session ok  1 task, 2 turns, 1 call, 2000 in, 40 out, 1 min 02 s
+    the chain was not checked here: `mur trace verify ses_0190a1b2c3d47e5f8a9b0c1d00000001` does that
+    "#);
+}
+
+fn secret_changed(action: &str, replaced: Option<bool>) -> ControlChange<'_> {
+    ControlChange {
+        principal: "controller",
+        token_id: Some("0123456789abcdef"),
+        kind: "secret",
+        name: "KEY",
+        action,
+        previous: None,
+        value: None,
+        applies_from: None,
+        replaced,
+    }
+}
+
+#[test]
+fn what_was_changed_and_which_choice_served_each_turn_stand_at_the_end() {
+    let mur = Mur::new();
+    let mut session = Session::begin(&mur, 1, Capture::Content);
+    session.task(Origin::User, "go on");
+    session.served(0, "primary");
+    session.served(1, "primary");
+    let (previous, value) = (json!("primary"), json!("cheap\n\u{1b}[2J"));
+    let setting = |principal, token_id| ControlChange {
+        principal,
+        token_id,
+        kind: "setting",
+        name: "inference.driver",
+        action: "set",
+        previous: Some(&previous),
+        value: Some(&value),
+        applies_from: Some("next_inference_call"),
+        replaced: None,
+    };
+    session.control(setting("agent", None));
+    let change = session.control(setting("controller", Some("0123456789abcdef")));
+    session.control(secret_changed("set", Some(false)));
+    session.control(secret_changed("set", Some(true)));
+    session.control(ControlRefused {
+        principal: "controller",
+        token_id: None,
+        status: 401,
+        reason: "unauthenticated",
+        kind: None,
+        name: None,
+    });
+    session.control(secret_changed("forget", None));
+    let task_id = session.task.clone();
+    session.control(ControlApplied {
+        turn: 2,
+        task_id: &task_id,
+        name: "inference.driver",
+        value: &value,
+        change_id: Some(&change),
+    });
+    session.served(2, "cheap");
+    session.task_end("done");
+    session.end(None);
+    assert_snapshot!(mur.shown(&mur.run(&["trace", "show"])), @r#"
+    exit 0
+    --- stdout
+    ses_0190a1b2c3d47e5f8a9b0c1d00000001
+      capsule  bug-hunt 1.2.3
+      model    script on scripted (a script was played, no model answered)
+      workdir  /srv/agent
+      tools    files_read, shell_exec
+      started  2026-11-30 07:28:21 UTC by mur 0.1.0
+      capture  content
+
+    task task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  user, trusted, by cli  in a-thread
+      go on
+      turn 0  reply  1000 in, 20 out, 1.2 s, a-model on primary, stopped by end_turn
+      turn 1  reply  1000 in, 20 out, 1.2 s, 2 attempts, a-model on primary, stopped by end_turn
+      ⊘ a control request by controller refused: unauthenticated
+      turn 2  reply  1000 in, 20 out, 1.2 s, 3 attempts, a-model on cheap, stopped by end_turn
+      ok  2 turns, 1 call, 2000 in, 40 out, 1 min 01 s
+      │ done
+
+    Control
+      inference.driver: primary → cheap\n\u{1b}[2J  by agent, no call turned to it
+      inference.driver: primary → cheap\n\u{1b}[2J  by controller 0123456789abcdef, from turn 2 of task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b
+      KEY set  by controller 0123456789abcdef
+      KEY replaced  by controller 0123456789abcdef
+      KEY forgotten  by controller 0123456789abcdef
+
+    Driver choices
+      task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  turns 0 to 1 primary, turn 2 cheap
 
     session ok  1 task, 2 turns, 1 call, 2000 in, 40 out, 1 min 02 s
     the chain was not checked here: `mur trace verify ses_0190a1b2c3d47e5f8a9b0c1d00000001` does that
@@ -205,7 +297,7 @@ fn a_session_that_was_killed_is_shown_up_to_its_last_whole_line() {
       started  2026-11-30 07:28:21 UTC by mur 0.1.0
       capture  content
 
-    task task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  event, untrusted, by cli
+    task task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  event, untrusted, by cli  in a-thread
       [task:event] do it
       turn 0  tool_call (1 call)  1000 in, 20 out, 1.2 s, stopped by tool_use
 
@@ -236,7 +328,7 @@ fn a_damaged_line_ends_the_story_and_is_named() {
       started  2026-11-30 07:28:21 UTC by mur 0.1.0
       capture  content
 
-    task task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  user, trusted, by cli
+    task task_0190a1b2c3d47e5f8a9b0c1d2e3f4a5b  user, trusted, by cli  in a-thread
       Why do the tests fail?
       turn 0  rate_limit 429 at attempt 1: too many requests; again in 500 ms
 

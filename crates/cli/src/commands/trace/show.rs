@@ -12,6 +12,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use vocab::SessionId;
 
+use super::steered::Steered;
 use super::text::{BOLD, DIM, body, colour, fence_source, inline, lasted, name, names, utc};
 use super::totals::Totals;
 use super::{failure, home};
@@ -43,7 +44,8 @@ pub(crate) fn show(args: &SessionArgs) -> Result<u8, Failure> {
 type Shown = (Output, Option<record::Error>);
 
 fn story(out: Output, mut reader: TraceReader, session: &SessionId, path: &Path) -> io::Result<Shown> {
-    let mut story = Story { out, session: session.as_str(), task: None, totals: Totals::default() };
+    let (totals, steered) = (Totals::default(), Steered::default());
+    let mut story = Story { out, session: session.as_str(), task: None, totals, steered };
     writeln!(story.out, "{BOLD}{}{BOLD:#}", session.as_str())?;
     let mut damaged = None;
     while let Some(line) = reader.next().filter(|_| !story.out.gone()) {
@@ -64,15 +66,19 @@ struct Story<'s> {
     /// The task that the last line belonged to.
     task: Option<String>,
     totals: Totals,
+    steered: Steered,
 }
 
 impl Story<'_> {
     fn line(&mut self, line: &TraceLine) -> io::Result<()> {
         self.totals.add(line);
+        self.steered.add(line);
         match line.event_type.as_str() {
             "session_start" => return self.session(line),
             // Told by what follows: the start of a task, the call or its refusal, the totals.
             "task_received" | "action_review" | "session_end" => return Ok(()),
+            // Told at the end.
+            "control_change" | "control_applied" => return Ok(()),
             "task_start" => return self.task(line),
             _ => self.same_task(line)?,
         }
@@ -82,6 +88,7 @@ impl Story<'_> {
             "tool_call" | "skill_call" => self.call(line),
             "shell" => self.process(line),
             "call_denied" => self.denied(line),
+            "control_refused" => self.change_refused(line),
             "task_end" => self.task_end(line),
             other => writeln!(self.out, "  {DIM}{}{DIM:#}", inline(other, WIDE)),
         }
@@ -184,6 +191,13 @@ impl Story<'_> {
         self.bodies(line)
     }
 
+    fn change_refused(&mut self, line: &TraceLine) -> io::Result<()> {
+        let style = colour("denied");
+        let (who, reason) = (name(line, "principal"), name(line, "reason"));
+        let what = line.str("name").map(|name| format!(" of {}", inline(name, WIDE))).unwrap_or_default();
+        writeln!(self.out, "  {style}⊘{style:#} a control request{what} by {who} {style}refused{style:#}: {reason}")
+    }
+
     fn bodies(&mut self, line: &TraceLine) -> io::Result<()> {
         writeln!(self.out, "      {DIM}in {DIM:#} {}", body(line, "input", WIDE))?;
         writeln!(self.out, "      {DIM}out{DIM:#} {}{}", fenced(line), body(line, "output", WIDE))
@@ -233,6 +247,7 @@ impl Story<'_> {
     }
 
     fn end(&mut self, torn_bytes: u64, damaged: bool) -> io::Result<()> {
+        self.steered.write(&mut self.out)?;
         let totals = &self.totals;
         let style = colour(&totals.status);
         let status = inline(&totals.status, WIDE);
