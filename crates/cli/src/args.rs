@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use vocab::{ContextId, TaskId};
+use vocab::ContextId;
 
 /// Runs AI agents that their operator can bound, steer and audit.
 #[derive(Debug, Parser)]
@@ -108,7 +108,7 @@ pub(crate) struct RunArgs {
     /// Print JSON lines on stdout: one when the session starts, one when it has ended; or one with the error
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print no progress on stderr; warnings, failures and the label of a script stay
+    /// Print no progress on stderr; warnings, questions, failures and the label of a script stay
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -162,6 +162,9 @@ pub(crate) struct WatchArgs {
     /// Begin with what the session still remembers: its last 4096 frames
     #[arg(long)]
     pub(crate) replay: bool,
+    /// Present the token in this file, for a session of another machine or home
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Print each frame as one line of JSON: {"id","event","data"}
     #[arg(long)]
     pub(crate) json: bool,
@@ -171,14 +174,17 @@ pub(crate) struct WatchArgs {
 pub(crate) struct SendArgs {
     /// Where to, and what the agent is to do: `@1` (the newest running session, the default), an id, the end of one
     /// or the session's URL; and the text, of which `-` is standard input
-    #[arg(value_name = "[SESSION|URL] TEXT", required = true, num_args = 1..=2)]
+    #[arg(value_name = "[SESSION|URL] TEXT", required = true, num_args = 1..)]
     words: Vec<String>,
     /// The conversation that the task goes on with, or begins
     #[arg(long, value_name = "CTX", conflicts_with = "task")]
     pub(crate) context: Option<ContextId>,
-    /// The task that the text is an answer for
+    /// The task that the text is an answer for: its id, or the end of it
     #[arg(long, value_name = "TASK")]
-    pub(crate) task: Option<TaskId>,
+    pub(crate) task: Option<String>,
+    /// Present the token in this file, for a session of another machine or home
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Print JSON lines on stdout: one when the session has the task, one when it has ended; or one with the error
     #[arg(long)]
     pub(crate) json: bool,
@@ -193,6 +199,11 @@ impl SendArgs {
         self.words.first().filter(|_| self.words.len() > 1).map(String::as_str)
     }
 
+    /// Every word that is no option, when they are more than a session and a text.
+    pub(crate) fn unquoted(&self) -> Option<&[String]> {
+        (self.words.len() > 2).then_some(self.words.as_slice())
+    }
+
     pub(crate) fn text(&self) -> &str {
         self.words.last().map_or("", String::as_str)
     }
@@ -203,9 +214,12 @@ pub(crate) struct StopArgs {
     /// `@1` is the newest running session; or an id, the end of one, or the session's URL [default: @1]
     #[arg(value_name = "SESSION|URL")]
     pub(crate) target: Option<String>,
-    /// Cancel this task and let the session go on
+    /// Cancel this task, by its id or the end of it, and let the session go on
     #[arg(long, value_name = "TASK")]
-    pub(crate) task: Option<TaskId>,
+    pub(crate) task: Option<String>,
+    /// Present the token in this file, for a session of another machine or home
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -12,6 +12,7 @@ mod frames;
 mod interrupt;
 mod show;
 mod target;
+mod tasks;
 mod told;
 mod trouble;
 

@@ -82,6 +82,17 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "compare the file with a copy, or name the key of its home with `--public-key`",
     ),
     ("E-CLI-001", "a session's address is no plain http or https URL", "write it as `mur ps` shows it"),
+    ("E-CLI-002", "a command line has more words than the command takes", "put a text of several words in quotes"),
+    (
+        "E-CLI-003",
+        "no task of the session, or more than one, is meant",
+        "`mur watch --replay` and `mur trace show` name the tasks",
+    ),
+    (
+        "E-CLI-004",
+        "the file of `--token-file` cannot be read, is open to others, or holds no token",
+        "copy the session's `.door` file with mode 0600, and name the copy",
+    ),
     (
         "E-NET-001",
         "a session cannot be reached, or has too much to do",

@@ -1,10 +1,11 @@
 //! A command that could not be done: a code, a sentence, what to do, and the exit status.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use manifest::Diagnostic;
 use serde_json::{Value, json};
+
+use crate::terminal::tell;
 
 /// Exit status of a task that ended other than ok, and of a check that found something.
 pub(crate) const FAILED: u8 = 1;
@@ -125,19 +126,19 @@ impl Failure {
     }
 
     fn print_as(&self, word: &str, colour: anstyle::AnsiColor) {
-        let mut err = anstream::stderr().lock();
         if let Some(findings) = &self.findings {
             // A closed stderr leaves nobody to tell.
-            let _ = writeln!(err, "{}", findings.rendered.trim_end());
+            let _ = tell(&format!("{}\n", findings.rendered.trim_end()));
             return;
         }
         let style = colour.on_default().bold();
         let dim = anstyle::Style::new().dimmed();
         let code = self.code.map(|code| format!("[{code}]")).unwrap_or_default();
-        let _ = writeln!(err, "{style}{word}{code}{style:#}: {}", self.message);
+        let mut lines = format!("{style}{word}{code}{style:#}: {}\n", self.message);
         if let Some(hint) = &self.hint {
-            let _ = writeln!(err, "  {dim}hint:{dim:#} {hint}");
+            lines.push_str(&format!("  {dim}hint:{dim:#} {hint}\n"));
         }
+        let _ = tell(&lines);
     }
 }
 

@@ -129,6 +129,16 @@ impl Launch {
         self.context.as_ref()
     }
 
+    /// The session whose conversations it takes over, and how many there are.
+    pub(crate) fn resumes(&self) -> Option<(&SessionId, usize)> {
+        self.earlier.as_ref().map(|earlier| (&earlier.session, earlier.contexts.len()))
+    }
+
+    /// How long a tool's question waits for its answer.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(self.loaded.manifest.lifecycle.input_timeout_secs)
+    }
+
     /// Whether the session waits for more when a task has ended.
     pub(crate) fn sleeps(&self) -> bool {
         self.loaded.manifest.lifecycle.after_task == manifest::AfterTask::Sleep
@@ -218,7 +228,10 @@ pub(crate) fn attempt(loaded: &Loaded) -> Trial {
     let missing = home.and_then(|home| choices::primary_key(manifest, &home)).err();
     let mut refused: Vec<Failure> = floor(manifest, None).err().into_iter().collect();
     refused.extend(choices::faults(manifest));
-    refused.extend(try_tools(loaded, &redactor).err());
+    if manifest::unsupported(loaded).is_empty() {
+        // A tool that this version does not have cannot be made, which is told already.
+        refused.extend(try_tools(loaded, &redactor).err());
+    }
     Trial { refused, missing: missing.map(|failure| failure.code("W-RUN-005")) }
 }
 

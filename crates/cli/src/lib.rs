@@ -31,6 +31,7 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::args::{Cli, Command, ControlCommand, FenceCommand, TraceCommand};
 use crate::failure::Failure;
@@ -46,7 +47,8 @@ pub fn main() -> ExitCode {
     sandbox::helper_main();
     let outcome = match Cli::try_parse() {
         Ok(cli) => run(cli.command),
-        Err(error) => {
+        Err(mut error) => {
+            taskless(&mut error);
             // Help and version are no errors; clap knows which stream and which status.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::UNUSABLE));
@@ -58,6 +60,17 @@ pub fn main() -> ExitCode {
             failure.print();
             ExitCode::from(failure.status())
         }
+    }
+}
+
+/// Says how a task is given, where one stands beside the manifest.
+fn taskless(error: &mut clap::Error) {
+    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    let stray =
+        matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if !word.starts_with('-'));
+    if runs && stray && error.kind() == ErrorKind::UnknownArgument {
+        let tip = "a task is given with `--task`, as in `mur run my-agent --task \"Say hello\"`";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
 }
 

@@ -4,18 +4,23 @@
 //! before anybody can know whether it is the final one; in a pipe the reply comes whole, at the end.
 
 use std::io::Write;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use runtime::{Artifact, Frame, Observer};
-use vocab::{Part, TaskId};
+use vocab::{Clock as _, Part, SessionId, SystemClock, TaskId};
 
-use crate::results::CallResult;
-use crate::terminal::printable;
+use crate::commands::trace::{lasted, utc};
+use crate::results::{CallResult, DIM};
+use crate::terminal::{printable, tell};
 
 /// Where a task's progress goes.
 pub(crate) struct Progress {
-    /// Stderr, unless the operator wants quiet.
-    notes: Option<Box<dyn Write + Send>>,
+    session: SessionId,
+    /// How long a tool's question waits for its answer.
+    patience: Duration,
+    /// Whether the operator wants to hear only what asks something of him.
+    quiet: bool,
     /// Stdout, when it is a terminal that text can be streamed to.
     live: Option<Box<dyn Write + Send>>,
     /// Whether the last character on `live` was not a newline.
@@ -25,16 +30,37 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(notes: Option<Box<dyn Write + Send>>, live: Option<Box<dyn Write + Send>>) -> Self {
-        Self { notes, live, open_line: false, said: String::new() }
+    pub(crate) fn new(session: SessionId, patience: Duration, quiet: bool, live: bool) -> Self {
+        let live = live.then(|| Box::new(std::io::stdout()) as Box<dyn Write + Send>);
+        Self { session, patience, quiet, live, open_line: false, said: String::new() }
     }
 
     fn note(&mut self, line: std::fmt::Arguments<'_>) {
         self.end_line();
-        if let Some(notes) = &mut self.notes {
+        if !self.quiet {
             // A closed stderr must not end the agent's work.
-            let _ = writeln!(notes, "{line}");
+            let _ = tell(&format!("{line}\n"));
         }
+    }
+
+    /// What is told in any case.
+    fn warn(&mut self, line: std::fmt::Arguments<'_>) {
+        self.end_line();
+        let _ = tell(&format!("{line}\n"));
+    }
+
+    /// A tool's question, and how it is answered and until when.
+    fn question(&mut self, task: &TaskId, prompt: &str) {
+        let yellow = AnsiColor::Yellow.on_default();
+        let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        let until = utc(SystemClock.now_ms().saturating_add(patience));
+        let session = self.session.clone();
+        self.warn(format_args!(
+            "{yellow}input required{yellow:#}: {}\n  {DIM}hint:{DIM:#} answer within {} (until {until} UTC): `mur send \
+             {session} --task {task} \"…\"`",
+            printable(prompt.trim_end()),
+            lasted(patience),
+        ));
     }
 
     fn end_line(&mut self) {
@@ -85,7 +111,7 @@ fn text_of(part: &Part) -> Option<&str> {
 }
 
 impl Observer for Progress {
-    fn frame(&mut self, _: &TaskId, frame: &Frame<'_>) {
+    fn frame(&mut self, task: &TaskId, frame: &Frame<'_>) {
         match frame {
             Frame::Text(piece) => self.text(piece),
             Frame::ToolRunning { tool_name, summary, .. } => {
@@ -94,10 +120,7 @@ impl Observer for Progress {
                 self.note(format_args!("{bold}{}{bold:#}{gap}{}", printable(tool_name), printable(summary)));
             }
             Frame::Artifact(artifact) => self.artifact(artifact),
-            Frame::InputRequired { prompt } => {
-                let yellow = AnsiColor::Yellow.on_default();
-                self.note(format_args!("{yellow}input required{yellow:#}: {}", printable(prompt)));
-            }
+            Frame::InputRequired { prompt } => self.question(task, prompt),
             Frame::Retrying { error, delay, attempt } => {
                 let yellow = AnsiColor::Yellow.on_default();
                 self.said.clear();
@@ -106,7 +129,7 @@ impl Observer for Progress {
             }
             Frame::Warning { code, text } => {
                 let yellow = AnsiColor::Yellow.on_default();
-                self.note(format_args!("{yellow}warning[{code}]{yellow:#}: {text}"));
+                self.warn(format_args!("{yellow}warning[{code}]{yellow:#}: {text}"));
             }
             Frame::TurnEnded { tool_calls } => {
                 self.end_line();

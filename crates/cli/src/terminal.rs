@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::io::Write as _;
 
 /// The text with every control character escaped but tab, newline and carriage return; also what changes
 /// the direction of writing, takes no room or breaks a line, which can make a text read as another.
@@ -19,6 +20,19 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
+}
+
+/// Writes lines to stderr in one piece, so that those of two commands on one terminal do not mix.
+///
+/// # Errors
+/// What the system says. A closed stderr is seldom worth more than being passed over.
+pub(crate) fn tell(lines: &str) -> std::io::Result<()> {
+    let mut err = std::io::stderr().lock();
+    if anstream::AutoStream::choice(&err) == anstream::ColorChoice::Never {
+        err.write_all(anstream::adapter::strip_str(lines).to_string().as_bytes())
+    } else {
+        err.write_all(lines.as_bytes())
+    }
 }
 
 /// The first line of a text that is not blank, printable, cut at so many characters.

@@ -57,6 +57,12 @@ impl Client {
         self.result(response).await
     }
 
+    /// The same, of a method of A2A 1.0.
+    pub(super) async fn call_v1(&self, method: &str, params: &Value) -> Result<Value, Trouble> {
+        let response = self.send(self.post(method, params).header("a2a-version", "1.0")).await?;
+        self.result(response).await
+    }
+
     /// Calls a method that is answered with frames: those after `seen`, where that is given.
     pub(crate) async fn stream(&self, method: &str, params: &Value, seen: Option<u64>) -> Result<Frames, Trouble> {
         let mut request = self.post(method, params).header(ACCEPT, "text/event-stream");

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::frames::Frame;
 
@@ -86,13 +86,28 @@ impl Status {
         self.last || self.status.state == "input-required"
     }
 
-    /// The same of a task as A2A 0.3 gives it.
+    /// It as the data of a frame.
+    pub(crate) fn frame(&self) -> Value {
+        let State { state, message, response } = &self.status;
+        let mut status = Map::new();
+        status.insert("state".into(), state.as_str().into());
+        for (key, text) in [("message", message), ("response", response)] {
+            status.extend(text.as_deref().map(|text| (key.to_owned(), text.into())));
+        }
+        json!({"id": self.task, "context_id": self.context_id, "status": status, "final": self.last})
+    }
+
+    /// The same of a task as A2A gives it, 1.0 or 0.3.
     pub(crate) fn of_task(task: &Value) -> Option<Self> {
         let text = |of: &Value| -> Option<String> {
             Some(of.get("parts")?.as_array()?.iter().filter_map(|part| part.get("text")?.as_str()).collect())
         };
         let word = |pointer: &str| task.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let state = word("/status/state")?;
+        let state = match state.strip_prefix("TASK_STATE_") {
+            Some(name) => name.to_lowercase().replace('_', "-"),
+            None => state,
+        };
         let reply = task.get("artifacts").and_then(Value::as_array).and_then(|artifacts| {
             artifacts.iter().find(|artifact| artifact.get("name").and_then(Value::as_str) == Some("reply"))
         });
@@ -216,6 +231,9 @@ mod tests {
             "status": {"state": "completed", "message": "well", "response": "ab"},
         });
         assert_eq!(Status::of_task(&task), super::read(&frame));
+        assert_eq!(Status::of_task(&task).unwrap().frame(), frame);
+        let asks = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}});
+        assert_eq!(Status::of_task(&asks).unwrap().status.state, "input-required");
         let working = json!({"id": "t", "status": {"state": "working"}});
         assert!(!Status::of_task(&working).unwrap().ends_the_wait());
         let asks = json!({"id": "t", "status": {"state": "input-required"}});

@@ -56,7 +56,13 @@ impl Trouble {
             Self::Stranger { .. } => "give the address that `mur ps` or the agent card names",
             Self::Refused { .. } => {
                 "a token is sent to sessions of this home alone, at the address that `mur ps` shows; for one of \
-                 another home set `MURMUR_HOME`"
+                 another home set `MURMUR_HOME`, for one of another machine name its token with `--token-file`"
+            }
+            Self::Rpc { code: -32001, .. } => "`mur watch --replay` and `mur trace show` name the session's tasks",
+            Self::Rpc { code: -32002, .. } => "`mur trace show` tells how it ended",
+            Self::Rpc { code: -32004, .. } => {
+                "a task takes an answer while it is `input-required`, and `mur watch` shows which are; anything else is \
+                 sent without `--task`, into the same conversation with `--context`"
             }
             Self::Rpc { .. } => "the session's words say what it takes; `mur watch` shows its tasks",
             Self::Header(_) => "the session's token file is damaged: start the session anew",
@@ -80,6 +86,9 @@ pub(super) fn shown(text: &str) -> String {
 pub(super) fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "there was no answer in time".to_owned();
+    }
+    if error.is_body() || error.is_decode() {
+        return "the other side is gone in the middle of its answer".to_owned();
     }
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {

@@ -72,7 +72,17 @@ async fn status(session: RunningSession) -> Option<String> {
     let health = client.health().await.ok()?;
     // Another may have the port by now.
     let ours = health.get("session_id").and_then(Value::as_str) == Some(id.as_str());
-    health.get("status").and_then(Value::as_str).filter(|_| ours).map(str::to_owned)
+    let status = health.get("status").and_then(Value::as_str).filter(|_| ours)?;
+    if status == "working" && asks(session).await == Some(true) {
+        return Some("input required".to_owned());
+    }
+    Some(status.to_owned())
+}
+
+/// Whether a task of the session waits for an answer, as far as its operator can learn.
+async fn asks(session: RunningSession) -> Option<bool> {
+    let client = Client::new(Target::local(Home::from_env().ok()?, session).ok()?).ok()?;
+    client.waits_for_an_answer().await.ok()
 }
 
 /// The running record, and the status.

@@ -35,11 +35,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
 async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result<u8, Failure> {
     let live = !args.json && std::io::stdout().is_terminal();
     let mut telling = Telling::of(&launch, args, live);
-    let notes = (!args.quiet).then(|| Box::new(anstream::stderr()) as Box<dyn std::io::Write + Send>);
-    let stream = live.then(|| Box::new(std::io::stdout()) as Box<dyn std::io::Write + Send>);
     let sleeps = launch.sleeps();
     let context = launch.context().cloned();
-    let (setup, surroundings) = launch.into_setup(Box::new(Progress::new(notes, stream)));
+    let progress = Progress::new(launch.session().clone(), launch.patience(), args.quiet, live);
+    let (setup, surroundings) = launch.into_setup(Box::new(progress));
     let Surroundings { address, export, mut belongings } = surroundings;
     let (home, workdir, redactor) = (setup.home.clone(), setup.workdir.clone(), setup.redactor.clone());
     let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;
@@ -74,7 +73,7 @@ async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result
             Err(launch::record_failure(&error).on_the_way())
         }
         (Ok(()), ended) => {
-            telling.ended()?;
+            telling.ended(sleeps)?;
             ended
                 .map(|()| status(telling.last_status(), sleeps))
                 .map_err(|error| launch::record_failure(&error).on_the_way())

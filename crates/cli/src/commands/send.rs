@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
-use vocab::MessageId;
+use vocab::{MessageId, SessionId};
 
 use self::answer::Answer;
 use crate::args::SendArgs;
@@ -18,7 +18,7 @@ use crate::client::{Client, Follow, News, Status, Target, Told, on_interrupt};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::task;
-use crate::terminal::{one_line, printable};
+use crate::terminal::{one_line, printable, tell};
 
 pub(crate) fn run(args: &SendArgs) -> Result<u8, Failure> {
     let outcome = send(args);
@@ -32,23 +32,38 @@ pub(crate) fn run(args: &SendArgs) -> Result<u8, Failure> {
 }
 
 fn send(args: &SendArgs) -> Result<u8, Failure> {
+    if let Some(words) = args.unquoted() {
+        return Err(too_many(words));
+    }
     // The session is looked for first: a text that was not quoted begins with a word that names none.
-    let client = Client::new(Target::find(args.target()).map_err(|failure| unquoted(args, failure))?)?;
+    let target = Target::find(args.target(), args.token_file.as_deref());
+    let client = Client::new(target.map_err(|failure| unquoted(args, failure))?)?;
     let text = text(args.text())?;
     // A task without an id: the session has not said yet that it took it.
     let taken: Arc<OnceLock<String>> = Arc::default();
     let (watched, name) = (Arc::clone(&taken), client.target().name().to_owned());
     on_interrupt(move || {
         // What was written last may be half a line.
-        let _ = match watched.get() {
-            Some(task) => write!(anstream::stderr(), "\n{}", goes_on(&name, task)),
-            None => {
-                write!(anstream::stderr(), "\nnot known whether the session has the task: `mur watch {name}` shows\n")
-            }
-        };
+        let _ = tell(&match watched.get() {
+            Some(task) => format!("\n{}", goes_on(&name, task)),
+            None => format!("\nnot known whether the session has the task: `mur watch {name}` shows\n"),
+        });
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(converse(args, &client, &text, &taken))
+}
+
+/// More words than a session and a text, as they may have been meant.
+fn too_many(words: &[String]) -> Failure {
+    let named = |word: &&String| word.starts_with('@') || word.starts_with(SessionId::PREFIX) || word.contains("://");
+    let (target, text) = match words.split_first().filter(|(first, _)| named(first)) {
+        Some((target, text)) => (format!("{} ", printable(target)), text),
+        None => (String::new(), words),
+    };
+    let text = one_line(&text.join(" "), 200);
+    Failure::unusable(format!("the text is {} arguments and not one", words.len() - usize::from(!target.is_empty())))
+        .code("E-CLI-002")
+        .hint(format!("put it in quotes: `mur send {target}\"{text}\"`"))
 }
 
 /// A name that names no session, with what may have been meant.
@@ -87,7 +102,8 @@ async fn converse(args: &SendArgs, client: &Client, text: &str, taken: &OnceLock
         message.insert("contextId".into(), json!(context));
     }
     if let Some(task) = &args.task {
-        message.insert("taskId".into(), json!(task));
+        let task = client.find_task(task).await?;
+        message.insert("taskId".into(), json!(&task));
         let _ = taken.set(task.to_string());
     }
     let mut follow = Follow::message(client, &json!({"message": message})).await?;

@@ -1,6 +1,5 @@
 //! `mur stop`: ends a session and waits until it is gone; with `--task`, cancels that task alone.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use vocab::TaskId;
 use crate::args::StopArgs;
 use crate::client::{Client, Target};
 use crate::failure::Failure;
-use crate::terminal::printable;
+use crate::terminal::{printable, tell};
 
 /// How long a session may take to end.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -18,11 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: &StopArgs) -> Result<u8, Failure> {
-    let client = Client::new(Target::find(args.target.as_deref())?)?;
+    let client = Client::new(Target::find(args.target.as_deref(), args.token_file.as_deref())?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match &args.task {
-            Some(task) => cancel(&client, task).await,
+            Some(task) => cancel(&client, &client.find_task(task).await?).await,
             None => stop(&client).await,
         }
     })?;
@@ -39,14 +38,14 @@ async fn stop(client: &Client) -> Result<(), Failure> {
         Err(trouble) => return Err(trouble.into()),
     }
     if target.session().is_none() {
-        return Ok(writeln!(anstream::stderr(), "the session at {name} was told to end")?);
+        return Ok(tell(&format!("the session at {name} was told to end\n"))?);
     }
     if !gone_within(target, PATIENCE).await {
         let message = format!("the session `{name}` was told to end, and still does after {} s", PATIENCE.as_secs());
         let hint = "`mur ps` tells when it is gone; a second `mur stop` changes nothing, `kill -9` of its pid does";
         return Err(Failure::failed(message).code("E-NET-006").hint(hint));
     }
-    Ok(writeln!(anstream::stderr(), "the session {name} has ended")?)
+    Ok(tell(&format!("the session {name} has ended\n"))?)
 }
 
 /// Whether the session ends in time.
@@ -69,7 +68,7 @@ async fn cancel(client: &Client, task: &TaskId) -> Result<(), Failure> {
         let message = format!("the task `{task}` was told to end, and is {state}");
         return Err(Failure::failed(message).code("E-NET-006").hint("`mur watch` tells when it has ended"));
     }
-    Ok(writeln!(anstream::stderr(), "the task {task} is canceled")?)
+    Ok(tell(&format!("the task {task} is canceled\n"))?)
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use crate::client::{
 };
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::terminal::{one_line, printable};
+use crate::terminal::{one_line, printable, tell};
 
 pub(crate) fn run(args: &WatchArgs) -> Result<u8, Failure> {
-    let client = Client::new(Target::find(args.target.as_deref())?)?;
+    let client = Client::new(Target::find(args.target.as_deref(), args.token_file.as_deref())?)?;
     on_interrupt(|| {})?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(watch(args, &client))?;
@@ -27,10 +27,20 @@ pub(crate) fn run(args: &WatchArgs) -> Result<u8, Failure> {
 async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {
     let mut follow = Follow::watch(client, args.replay).await?;
     let mut out = if args.json { Output::plain() } else { Output::styled() };
-    let mut screen = Screen::default();
+    let mut screen = Screen { session: client.target().name().to_owned(), ..Screen::default() };
     if !args.json {
         // A closed stderr does not end the watch.
-        let _ = write!(anstream::stderr(), "{}", greeting(client.target()));
+        let _ = tell(&greeting(client.target()));
+    }
+    if !args.replay {
+        for status in under_way(client).await {
+            if args.json {
+                writeln!(out, "{}", json!({"id": null, "event": "status", "data": status.frame()}))?;
+            } else {
+                out.write_all(screen.render(&Told::Status(status)).as_bytes())?;
+            }
+        }
+        out.flush()?;
     }
     while !out.gone() {
         match follow.next().await? {
@@ -49,16 +59,27 @@ async fn watch(args: &WatchArgs, client: &Client) -> Result<(), Failure> {
             News::Broke(why) => {
                 out.write_all(screen.end_line().as_bytes())?;
                 out.flush()?;
-                let _ =
-                    writeln!(anstream::stderr(), "the connection broke ({}); connecting again", one_line(&why, 200));
+                if !client.target().is_gone() {
+                    let _ = tell(&format!("the connection broke ({}); connecting again\n", one_line(&why, 200)));
+                }
             }
             News::Back => {
-                let _ = writeln!(anstream::stderr(), "connected again");
+                let _ = tell("connected again\n");
             }
         }
     }
     out.finish()?;
     Ok(())
+}
+
+/// The tasks that began before this watch did, and have not ended. They are asked for after the stream has
+/// begun, so that none is missed; one that changes meanwhile is told twice.
+async fn under_way(client: &Client) -> Vec<Status> {
+    if !client.target().is_known() {
+        return Vec::new();
+    }
+    // Whoever may watch and not list still sees what comes.
+    client.open_tasks().await.unwrap_or_default()
 }
 
 fn greeting(target: &Target) -> String {
@@ -74,6 +95,8 @@ fn greeting(target: &Target) -> String {
 /// What stands on the screen, as far as it decides what comes next.
 #[derive(Debug, Default)]
 struct Screen {
+    /// How a command names the session.
+    session: String,
     /// Whether the last line has not ended.
     open: bool,
     /// Whether the last words were thoughts, which do not go on as text.
@@ -151,6 +174,10 @@ impl Screen {
             shown.push_str(&format!(": {}", printable(message.trim_end())));
         }
         shown.push('\n');
+        if state == "input-required" {
+            let (name, task) = (printable(&self.session), printable(&status.task));
+            shown.push_str(&format!("  {DIM}hint:{DIM:#} answer with `mur send {name} --task {task} \"…\"`\n"));
+        }
         shown
     }
 }

@@ -29,7 +29,7 @@ fn a_piped_stdout_carries_the_reply_alone() {
         {
             assert!(ran.stderr.contains(piece), "{piece}: {}", ran.stderr);
         }
-        assert!(ran.stderr.contains("ok: 2 turns, 1 tool call, 250 tokens in, 30 out;"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("ok: 2 turns, 1 tool call, 250 tokens in, 30 out; context ctx_"), "{}", ran.stderr);
     }
 }
 
@@ -64,6 +64,7 @@ fn json_is_one_line_at_the_start_and_one_at_the_end() {
             &json!({
                 "event": "ended",
                 "session_id": session,
+                "context_id": of_type(&trace, "task_start")[0]["context_id"],
                 "status": "ok",
                 "reply": "It says *hello*.\nThat is all.",
                 "reason": null,

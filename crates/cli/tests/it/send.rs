@@ -152,9 +152,8 @@ fn a_conversation_goes_on_by_its_context() {
     stop(&stage, session);
 }
 
-#[test]
-fn a_tools_question_is_answered_by_a_second_send() {
-    let stage = serving(SERVES, vec![Turn::new().tool("ask", json!({})), Turn::new().text("Thanks.")]);
+/// Gives the agent the tool `ask`, which asks which one.
+pub(crate) fn with_a_tool_that_asks(stage: &Stage) {
     let script = "#!/bin/sh\nread -r input\ncase $input in\n*answers*) echo \"got $input\";;\n\
                   *) echo '{\"status\":\"input_required\",\"prompt\":\"Which \\u001b[2Jone?\"}';;\nesac\n";
     let path = stage.mur.home.write("agent/ask/run.sh", script);
@@ -165,6 +164,12 @@ fn a_tools_question_is_answered_by_a_second_send() {
     let text = stage.mur.home.read("agent/murmur.yaml");
     let entry = "  - { name: ask, runtime: tool, source: ./ask }\ninference:\n";
     stage.mur.home.write("agent/murmur.yaml", text.replace("inference:\n", entry));
+}
+
+#[test]
+fn a_tools_question_is_answered_by_a_second_send() {
+    let stage = serving(SERVES, vec![Turn::new().tool("ask", json!({})), Turn::new().text("Thanks.")]);
+    with_a_tool_that_asks(&stage);
     let session = Serving::start(&stage, &[]);
 
     let asked = stage.mur.run(&["send", "do it"]);

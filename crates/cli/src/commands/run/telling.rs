@@ -2,17 +2,18 @@
 //!
 //! Stdout carries replies and nothing else, or JSON lines and nothing else; a person reads stderr.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use runtime::{Tally, TaskReport};
 use serde_json::{Value, json};
-use vocab::EndStatus;
+use vocab::{ContextId, EndStatus, SessionId};
 
 use crate::args::RunArgs;
 use crate::launch::Launch;
 use crate::output::Output;
-use crate::terminal::{count, printable};
+use crate::terminal::{count, printable, tell};
 
 /// What is told of a session, and what it has come to.
 pub(crate) struct Telling {
@@ -28,7 +29,12 @@ pub(crate) struct Telling {
     records: String,
     model: String,
     scripted: bool,
+    /// The conversation that the first task goes on with, or begins.
+    context: Option<ContextId>,
+    /// The session that is resumed, and how many conversations it had.
+    resumes: Option<(SessionId, usize)>,
     warnings: Vec<String>,
+    tasks: u64,
     tally: Tally,
     last: Option<TaskReport>,
     fault: Option<std::io::Error>,
@@ -48,7 +54,10 @@ impl Telling {
             records: launch.records().to_string_lossy().into_owned(),
             model: launch.model(),
             scripted: launch.is_scripted(),
+            context: launch.context().cloned(),
+            resumes: launch.resumes().map(|(session, contexts)| (session.clone(), contexts)),
             warnings: launch.warnings().to_vec(),
+            tasks: 0,
             tally: Tally::default(),
             last: None,
             fault: None,
@@ -57,7 +66,7 @@ impl Telling {
 
     /// Tells that the session runs. A closed stderr must not end the agent's work, so its errors are dropped.
     pub(crate) fn started(&self, waits: bool) -> std::io::Result<()> {
-        let mut err = anstream::stderr().lock();
+        let mut err = String::new();
         if self.scripted {
             let _ = writeln!(err, "scripted: the answers come from a script, no model is asked");
         }
@@ -71,10 +80,18 @@ impl Telling {
             let _ = writeln!(err, "{dim}address  {}{dim:#}", self.url);
             let _ = writeln!(err, "{dim}workdir  {}{dim:#}", printable(&self.workdir));
             let _ = writeln!(err, "{dim}records  {}{dim:#}", printable(&self.records));
+            if let Some((earlier, contexts)) = &self.resumes {
+                let many = u64::try_from(*contexts).unwrap_or(u64::MAX);
+                let _ = writeln!(err, "{dim}resumes  {earlier}, {}{dim:#}", count(many, "conversation"));
+            }
+            if let Some(context) = &self.context {
+                let _ = writeln!(err, "{dim}context  {context}{dim:#}");
+            }
             if waits {
                 let _ = writeln!(err, "waiting for a task: `mur send {} \"…\"`", self.session);
             }
         }
+        let _ = tell(&err);
         if self.json {
             json_line(&json!({
                 "event": "started",
@@ -93,6 +110,7 @@ impl Telling {
     /// Tells how a task ended. A reply that cannot be written is on record: the work goes on, and the end
     /// tells of it.
     pub(crate) fn task_ended(&mut self, report: &TaskReport) {
+        self.tasks += 1;
         self.tally.add(report.tally);
         self.last = Some(report.clone());
         if !self.json && !self.live && report.end.status == EndStatus::Ok {
@@ -102,8 +120,8 @@ impl Telling {
     }
 
     fn note(&self, report: &TaskReport) {
-        let (end, tally) = (&report.end, report.tally);
-        let mut err = anstream::stderr().lock();
+        let end = &report.end;
+        let mut err = String::new();
         if let Some(reason) = &end.reason {
             let red = AnsiColor::Red.on_default().bold();
             let _ = writeln!(err, "{red}{}{red:#}: {}", end.status.as_str(), printable(reason));
@@ -112,24 +130,28 @@ impl Telling {
             let dim = Style::new().dimmed();
             // Where the reason follows the status, that is said already.
             let status = if end.reason.is_none() { format!("{}: ", end.status.as_str()) } else { String::new() };
-            let (turns, calls) = (count(tally.turns.into(), "turn"), count(tally.tool_calls.into(), "tool call"));
-            let (input, output) = (tally.input_tokens, tally.output_tokens);
-            let _ = writeln!(
-                err,
-                "{dim}{status}{turns}, {calls}, {} in, {output} out; `mur trace show {}` tells it all{dim:#}",
-                count(input, "token"),
-                self.session
-            );
+            let (took, context) = (took(report.tally), &report.context);
+            let _ = writeln!(err, "{dim}{status}{took}; context {context}; {}{dim:#}", self.on_record());
         }
+        let _ = tell(&err);
+    }
+
+    fn on_record(&self) -> String {
+        format!("`mur trace show {}` tells it all", self.session)
     }
 
     /// Tells something that the operator should know.
     pub(crate) fn warn(&self, warning: &str) {
-        let _ = writeln!(anstream::stderr().lock(), "{}", printable(warning));
+        let _ = tell(&format!("{}\n", printable(warning)));
     }
 
-    /// Tells programs that the session has ended; gives the first reply that could not be written.
-    pub(crate) fn ended(&mut self) -> std::io::Result<()> {
+    /// Tells that the session has ended: people where it was stopped and did not end with its task, programs in
+    /// any case. Gives the first reply that could not be written.
+    pub(crate) fn ended(&mut self, stopped: bool) -> std::io::Result<()> {
+        if !self.quiet && (stopped || self.last.is_none()) {
+            let (dim, tasks) = (Style::new().dimmed(), count(self.tasks, "task"));
+            let _ = tell(&format!("{dim}stopped: {tasks}, {}; {}{dim:#}\n", took(self.tally), self.on_record()));
+        }
         if !self.json {
             return self.fault.take().map_or(Ok(()), Err);
         }
@@ -138,6 +160,7 @@ impl Telling {
         json_line(&json!({
             "event": "ended",
             "session_id": self.session,
+            "context_id": last.map(|last| &last.context),
             "status": last.map_or(EndStatus::Ok, |last| last.end.status).as_str(),
             "reply": last.map_or("", |last| last.end.reply.as_str()),
             "reason": last.and_then(|last| last.end.reason.as_deref()),
@@ -156,6 +179,7 @@ impl Telling {
         json_line(&json!({
             "event": "ended",
             "session_id": self.session,
+            "context_id": null,
             "status": EndStatus::Failed.as_str(),
             "reply": "",
             "reason": reason,
@@ -170,6 +194,12 @@ impl Telling {
     pub(crate) fn last_status(&self) -> Option<EndStatus> {
         self.last.as_ref().map(|last| last.end.status)
     }
+}
+
+/// What a task or a session took.
+fn took(tally: Tally) -> String {
+    let (turns, calls) = (count(tally.turns.into(), "turn"), count(tally.tool_calls.into(), "tool call"));
+    format!("{turns}, {calls}, {} in, {} out", count(tally.input_tokens, "token"), tally.output_tokens)
 }
 
 fn reply(text: &str) -> std::io::Result<()> {

@@ -9,7 +9,7 @@ use crate::args::SendArgs;
 use crate::client::{Client, DIM, Said, Status, Told, call_result, notice, state_colour};
 use crate::failure::{FAILED, Failure};
 use crate::output::Output;
-use crate::terminal::{one_line, printable};
+use crate::terminal::{one_line, printable, tell};
 
 /// The reply on its way out.
 pub(super) struct Answer {
@@ -35,7 +35,7 @@ impl Answer {
         self.end_line()?;
         if !self.quiet {
             // A closed stderr must not end the wait for the reply.
-            let _ = write!(anstream::stderr(), "{lines}");
+            let _ = tell(lines);
         }
         Ok(())
     }
@@ -129,17 +129,18 @@ impl Answer {
         } else {
             self.end_line()?;
         }
-        let mut err = anstream::stderr().lock();
-        // A closed stderr changes nothing of how the task ended.
+        let mut err = String::new();
         if !done || reason.is_some() {
             let colour = state_colour(state).bold();
             let reason = printable(reason.unwrap_or("no reason was given").trim_end());
-            let _ = writeln!(err, "{colour}{}{colour:#}: {reason}", one_line(state, 40));
+            err.push_str(&format!("{colour}{}{colour:#}: {reason}\n", one_line(state, 40)));
         }
         if state == "input-required" {
             let (name, task) = (printable(client.target().name()), printable(&status.task));
-            let _ = writeln!(err, "  {DIM}hint:{DIM:#} answer with `mur send {name} --task {task} \"…\"`");
+            err.push_str(&format!("  {DIM}hint:{DIM:#} answer with `mur send {name} --task {task} \"…\"`\n"));
         }
+        // A closed stderr changes nothing of how the task ended.
+        let _ = tell(&err);
         Ok(if done { 0 } else { FAILED })
     }
 

@@ -4,6 +4,7 @@
 //! the story: what came before it is shown, and the command fails naming it. The document stays valid
 //! JSON even then.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -45,7 +46,7 @@ type Shown = (Output, Option<record::Error>);
 
 fn story(out: Output, mut reader: TraceReader, session: &SessionId, path: &Path) -> io::Result<Shown> {
     let (totals, steered) = (Totals::default(), Steered::default());
-    let mut story = Story { out, session: session.as_str(), task: None, totals, steered };
+    let mut story = Story { out, session: session.as_str(), task: None, tasks: Tasks::default(), totals, steered };
     writeln!(story.out, "{BOLD}{}{BOLD:#}", session.as_str())?;
     let mut damaged = None;
     while let Some(line) = reader.next().filter(|_| !story.out.gone()) {
@@ -65,8 +66,17 @@ struct Story<'s> {
     session: &'s str,
     /// The task that the last line belonged to.
     task: Option<String>,
+    tasks: Tasks,
     totals: Totals,
     steered: Steered,
+}
+
+/// The tasks that a line may come back to.
+#[derive(Default)]
+struct Tasks {
+    /// Those that came in and have not started, as their heads tell them.
+    waiting: HashMap<String, String>,
+    ended: HashSet<String>,
 }
 
 impl Story<'_> {
@@ -76,10 +86,17 @@ impl Story<'_> {
         match line.event_type.as_str() {
             "session_start" => return self.session(line),
             // Told by what follows: the start of a task, the call or its refusal, the totals.
-            "task_received" | "action_review" | "session_end" => return Ok(()),
+            "action_review" | "session_end" => return Ok(()),
+            "task_received" => {
+                let task = line.str("task_id").unwrap_or_default().to_owned();
+                let bytes = count(line.u64("bytes").unwrap_or(0), "byte");
+                self.tasks.waiting.insert(task, format!("{}\n  ({bytes}, never started)", head(line)));
+                return Ok(());
+            }
             // Told at the end.
             "control_change" | "control_applied" => return Ok(()),
             "task_start" => return self.task(line),
+            "task_end" if self.never_started(line)? => return Ok(()),
             _ => self.same_task(line)?,
         }
         match line.event_type.as_str() {
@@ -112,10 +129,23 @@ impl Story<'_> {
 
     fn task(&mut self, line: &TraceLine) -> io::Result<()> {
         self.task = line.str("task_id").map(str::to_owned);
-        let (id, source) = (name(line, "task_id"), name(line, "source"));
-        let (origin, trust) = (name(line, "origin"), name(line, "trust"));
-        writeln!(self.out, "\n{BOLD}task {id}{BOLD:#}  {origin}, {trust}, by {source}")?;
+        self.tasks.waiting.remove(line.str("task_id").unwrap_or_default());
+        writeln!(self.out, "\n{}", head(line))?;
         writeln!(self.out, "  {}{}", fenced(line), body(line, "text", 2 * WIDE))
+    }
+
+    /// Tells of a task that ended and never began, if it is one.
+    fn never_started(&mut self, line: &TraceLine) -> io::Result<bool> {
+        let task = line.str("task_id").unwrap_or_default();
+        let Some(head) = self.tasks.waiting.remove(task) else { return Ok(false) };
+        let status = line.str("status").unwrap_or("?");
+        let style = colour(status);
+        let why = line.str("error").map(|why| format!(": {}", inline(why, 2 * WIDE))).unwrap_or_default();
+        self.tasks.ended.insert(task.to_owned());
+        // A task that was under way goes on below a head of its own.
+        self.task = Some(task.to_owned());
+        writeln!(self.out, "\n{head}\n  {style}{}{style:#}{why}", inline(status, WIDE))?;
+        Ok(true)
     }
 
     /// Tasks of one session may take turns.
@@ -123,7 +153,8 @@ impl Story<'_> {
         let task = line.str("task_id");
         if let Some(task) = task.filter(|_| task != self.task.as_deref()) {
             self.task = Some(task.to_owned());
-            writeln!(self.out, "\n{BOLD}task {}{BOLD:#}  goes on", inline(task, WIDE))?;
+            let how = if self.tasks.ended.contains(task) { "after its end" } else { "goes on" };
+            writeln!(self.out, "\n{BOLD}task {}{BOLD:#}  {how}", inline(task, WIDE))?;
         }
         Ok(())
     }
@@ -213,6 +244,7 @@ impl Story<'_> {
     }
 
     fn task_end(&mut self, line: &TraceLine) -> io::Result<()> {
+        self.tasks.ended.extend(line.str("task_id").map(str::to_owned));
         let number = |field| line.u64(field).unwrap_or(0);
         let status = line.str("status").unwrap_or("?");
         let style = colour(status);
@@ -278,6 +310,13 @@ impl Story<'_> {
         // A story is believed: it says that nobody looked whether it is the one that was written.
         writeln!(self.out, "{DIM}the chain was not checked here: `mur trace verify {}` does that{DIM:#}", self.session)
     }
+}
+
+/// A task's first line: who gave it, and the conversation that it is of.
+fn head(line: &TraceLine) -> String {
+    let (id, source, context) = (name(line, "task_id"), name(line, "source"), name(line, "context_id"));
+    let (origin, trust) = (name(line, "origin"), name(line, "trust"));
+    format!("{BOLD}task {id}{BOLD:#}  {origin}, {trust}, by {source}  {DIM}in {context}{DIM:#}")
 }
 
 /// The source of a fenced body, in front of it.

@@ -121,7 +121,7 @@ fn body_text(value: &Value) -> Cow<'_, str> {
 }
 
 /// Unix time in milliseconds as date and time in UTC.
-pub(super) fn utc(ms: u64) -> String {
+pub(crate) fn utc(ms: u64) -> String {
     let seconds = ms / 1000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days from 0000-03-01, so that a leap day is the last of its year; eras of 400 years.
@@ -137,7 +137,7 @@ pub(super) fn utc(ms: u64) -> String {
 }
 
 /// A length of time, with as many digits as help.
-pub(in crate::commands) fn lasted(ms: u64) -> String {
+pub(crate) fn lasted(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
         1_000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
