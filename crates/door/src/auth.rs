@@ -22,7 +22,7 @@ pub(crate) struct Sender {
 pub(crate) fn sender(site: &Site, headers: &HeaderMap, needed: bool) -> Result<Sender, Refusal> {
     let caller = match bearer(headers)? {
         Some(token) => {
-            let scope = site.key.verify(token, &site.session.info().session).ok_or(Refusal::Unauthorized)?;
+            let scope = verified(site, token).ok_or(Refusal::Unauthorized)?;
             Some(caller(scope).ok_or(Refusal::Forbidden)?)
         }
         None => None,
@@ -33,6 +33,15 @@ pub(crate) fn sender(site: &Site, headers: &HeaderMap, needed: bool) -> Result<S
         None => Caller::Anonymous,
     };
     Ok(Sender { caller, claim: claim(headers), traceparent: one(headers, "traceparent").and_then(TraceContext::parse) })
+}
+
+/// What the token opens that is shown, if it is one of this session's.
+pub(crate) fn scope(site: &Site, headers: &HeaderMap) -> Option<Scope> {
+    bearer(headers).ok().flatten().and_then(|token| verified(site, token))
+}
+
+fn verified(site: &Site, token: &str) -> Option<Scope> {
+    site.key.verify(token, &site.session.info().session)
 }
 
 /// The bearer token that is shown; nothing when there is no `Authorization`, or one of another scheme.

@@ -1,4 +1,7 @@
-//! A request's body, within its limits: how long, how late, and how much of all bodies together.
+//! A request's body, within its limits: how long, how late, how slow, and how much of all bodies together.
+//!
+//! A body that stops short of its end would hold what it has for as long as a body may take in all; so it has to
+//! keep a rate, and may be behind it only for a moment.
 
 use std::time::Duration;
 
@@ -6,12 +9,14 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use hyper::body::{Body as _, Incoming};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use runtime::Caller;
+use tokio::time::{Instant, timeout, timeout_at};
 use zeroize::Zeroizing;
 
 use http_body_util::BodyExt as _;
 
+use crate::budget::Hold;
+use crate::limits::Limits;
 use crate::refusal::Refusal;
 use crate::site::Site;
 
@@ -25,7 +30,7 @@ pub(crate) struct Inbound {
 /// A body that was read, and its part of what all bodies may take.
 pub(crate) struct Read {
     pub(crate) bytes: Bytes,
-    _held: Option<OwnedSemaphorePermit>,
+    _held: Option<Hold>,
 }
 
 impl Inbound {
@@ -58,7 +63,7 @@ impl Inbound {
     }
 
     /// Reads it to its end. A second reading gives nothing.
-    pub(crate) async fn read(&mut self, site: &Site, headers: &HeaderMap) -> Result<Read, Refusal> {
+    pub(crate) async fn read(&mut self, site: &Site, caller: Caller, headers: &HeaderMap) -> Result<Read, Refusal> {
         let Some(body) = self.body.take() else { return Ok(Read { bytes: Bytes::new(), _held: None }) };
         if self.left && !is_json(headers) {
             return Err(Refusal::MediaType);
@@ -67,7 +72,8 @@ impl Inbound {
         if body.size_hint().lower() > most {
             return Err(Refusal::TooLarge(site.limits.body));
         }
-        let read = timeout(site.limits.receive, collect(site, body)).await.map_err(|_| Refusal::Slow)??;
+        let read = collect(&site.limits, site.bodies.hold(caller), body);
+        let read = timeout(site.limits.receive, read).await.map_err(|_| Refusal::Slow)??;
         self.left = false;
         Ok(read)
     }
@@ -86,23 +92,20 @@ async fn collect_small(mut body: Incoming, most: usize) -> Result<Zeroizing<Vec<
     Ok(bytes)
 }
 
-async fn collect(site: &Site, mut body: Incoming) -> Result<Read, Refusal> {
+async fn collect(limits: &Limits, mut hold: Hold, mut body: Incoming) -> Result<Read, Refusal> {
     let mut bytes = BytesMut::new();
-    let mut held: Option<OwnedSemaphorePermit> = None;
-    while let Some(frame) = body.frame().await {
+    // What comes early counts, but never for more than a moment.
+    let mut due = Instant::now() + limits.patience;
+    while let Some(frame) = timeout_at(due, body.frame()).await.map_err(|_| Refusal::Slow)? {
         let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { continue };
-        if bytes.len() + data.len() > site.limits.body {
-            return Err(Refusal::TooLarge(site.limits.body));
+        if bytes.len() + data.len() > limits.body {
+            return Err(Refusal::TooLarge(limits.body));
         }
-        let more = u32::try_from(data.len()).map_err(|_| Refusal::Overloaded)?;
-        let more = std::sync::Arc::clone(&site.bodies).try_acquire_many_owned(more).map_err(|_| Refusal::Overloaded)?;
-        match &mut held {
-            Some(held) => held.merge(more),
-            None => held = Some(more),
-        }
+        hold.grow(data.len())?;
         bytes.extend_from_slice(&data);
+        due = (due + limits.time_for(data.len())).min(Instant::now() + limits.patience);
     }
-    Ok(Read { bytes: bytes.freeze(), _held: held })
+    Ok(Read { bytes: bytes.freeze(), _held: Some(hold) })
 }
 
 /// Whether a body may be read as JSON: it says so or says nothing, and is not packed.

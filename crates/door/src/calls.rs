@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use runtime::{Caller, NewTask, RequestError, StreamEvent, TaskView};
-use serde_json::{Value, json};
+use bytes::Bytes;
+use runtime::{Caller, NewTask, RequestError, StreamEvent, StreamFrame, TaskView};
+use serde::Serialize;
+use serde_json::json;
 use tokio::time::timeout;
 use vocab::{TaskId, TaskSource, TaskState};
 
 use crate::auth::Sender;
+use crate::budget::Page;
+use crate::excerpt::Excerpts;
 use crate::fault::{Fault, Kind};
 use crate::feed::{Feed, Style, resume};
 use crate::message::{Message, context_id, task_id};
 use crate::params::Params;
-use crate::shape::{Form, pauses, state_named};
+use crate::shape::{Artifact, Form, Task, pauses, state_named};
 use crate::site::{Beat, Site};
 use crate::stamp;
 
@@ -52,7 +56,7 @@ pub(crate) struct Asked<'s> {
     pub(crate) form: Form,
     /// Whether a stream is of our own frames.
     pub(crate) frames: bool,
-    /// The JSON-RPC id, as JSON, that every event of a stream repeats.
+    /// The JSON-RPC id, as JSON, that an answer and every event of a stream repeat.
     pub(crate) id: Option<Arc<str>>,
     /// `Last-Event-ID`.
     pub(crate) seen: Option<String>,
@@ -61,24 +65,35 @@ pub(crate) struct Asked<'s> {
 
 /// What comes of it.
 pub(crate) enum Given {
-    Value(Value),
+    /// An answer, as it is sent.
+    Whole(Bytes),
     Stream(Box<Feed>),
+}
+
+/// A page of a list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    tasks: Vec<Task<'a>>,
+    next_page_token: String,
+    page_size: usize,
+    total_size: usize,
 }
 
 impl Asked<'_> {
     pub(crate) async fn carry_out(mut self, call: Call) -> Result<Given, Fault> {
         match call {
-            Call::Send => self.send().await.map(Given::Value),
+            Call::Send => self.send().await,
             Call::Stream => self.stream(),
-            Call::Get => self.get().map(Given::Value),
-            Call::List => self.list().map(Given::Value),
-            Call::Cancel => self.cancel().await.map(Given::Value),
+            Call::Get => self.get(),
+            Call::List => self.list(),
+            Call::Cancel => self.cancel().await,
             Call::Subscribe => self.subscribe(),
             Call::Watch => Ok(self.watch()),
             Call::Stop => {
                 self.site.session.stop();
                 let info = self.site.session.info();
-                Ok(Given::Value(json!({"session_id": info.session, "status": self.site.session.status()})))
+                self.answer(&json!({"session_id": info.session, "status": self.site.session.status()}))
             }
             Call::Push => Err(Fault::new(Kind::PushNotSupported, "push notifications are not supported")),
             Call::ExtendedCard => {
@@ -88,7 +103,7 @@ impl Asked<'_> {
         }
     }
 
-    async fn send(&mut self) -> Result<Value, Fault> {
+    async fn send(&mut self) -> Result<Given, Fault> {
         // Not kept while it waits: a client may send much that nobody reads.
         let message = Message::read(&std::mem::take(&mut self.params), self.form)?;
         let (waits, history) = (message.waits, message.history);
@@ -96,7 +111,8 @@ impl Asked<'_> {
         if waits {
             view = self.settled(&view.id, pauses).await?;
         }
-        Ok(self.form.sent(self.task(&view, history, true)))
+        let results = self.results(&view.id);
+        self.answer(&self.form.sent(self.task(&view, history, &results)))
     }
 
     fn stream(&self) -> Result<Given, Fault> {
@@ -107,7 +123,8 @@ impl Asked<'_> {
         let view = self.hand_in(message)?;
         let mut feed = self.feed((Some(view.id.clone()), at));
         if !self.frames {
-            feed.begin_with_event(&self.form.first(self.task(&view, history, true)));
+            let results = self.results(&view.id);
+            feed.begin_with_event(&self.form.sent(self.task(&view, history, &results)))?;
         }
         Ok(Given::Stream(Box::new(feed)))
     }
@@ -127,12 +144,15 @@ impl Asked<'_> {
         Ok(session.answer(caller, claim, &task, message.text)?)
     }
 
-    fn get(&self) -> Result<Value, Fault> {
+    fn get(&self) -> Result<Given, Fault> {
         let view = self.named()?;
-        Ok(self.task(&view, self.params.count("historyLength")?, true))
+        let history = self.params.count("historyLength")?;
+        let results = self.results(&view.id);
+        self.answer(&self.task(&view, history, &results))
     }
 
-    fn list(&self) -> Result<Value, Fault> {
+    /// A page of tasks. It ends early when its texts are long: texts of millions of bytes are had one task at a time.
+    fn list(&self) -> Result<Given, Fault> {
         let params = &self.params;
         let context = params.text("contextId")?.map(context_id).transpose()?;
         let state = match params.text("status")?.filter(|word| *word != "TASK_STATE_UNSPECIFIED") {
@@ -148,23 +168,36 @@ impl Asked<'_> {
             return Err(Fault::params("`pageSize` must be 1 to 100"));
         }
         let before = params.text("pageToken")?.map(page).transpose()?;
-        let history = params.count("historyLength")?;
+        let history = params.count("historyLength")?.is_some_and(|wanted| wanted > 0);
         let artifacts = params.flag("includeArtifacts")?.unwrap_or(false);
         let all = self.site.session.tasks(self.sender.caller, |view| {
             context.as_ref().is_none_or(|context| view.context == *context)
                 && state.is_none_or(|state| view.state == state)
                 && since.is_none_or(|since| view.updated_ms > since)
         });
-        let total = all.len();
-        let mut rest = all.into_iter().filter(|view| before.as_ref().is_none_or(|before| view.id < *before));
-        let page: Vec<TaskView> = rest.by_ref().take(size).collect();
+        let rest = || all.iter().filter(|view| before.as_ref().is_none_or(|before| view.id < *before));
+        let results = if artifacts && self.form.wants_tools() { self.tools(|_| true) } else { Vec::new() };
+        let mut cut = Excerpts::new(self.site.limits.excerpt, self.site.limits.page);
+        let mut tasks = Vec::new();
+        for view in rest().take(size) {
+            let mut shown = Vec::new();
+            if artifacts {
+                shown = self.artifacts(view, results.iter().filter(|result| is_of(result, &view.id)), &mut cut);
+            }
+            let task = self.form.task(view, shown, history, &mut cut);
+            if !cut.had_room() && !tasks.is_empty() {
+                break;
+            }
+            tasks.push(task);
+        }
         // Ids sort by time, so a page goes on below the last id, whatever has come since.
-        let next = page.last().filter(|_| rest.next().is_some()).map(|view| BASE64.encode(view.id.as_str()));
-        let tasks: Vec<Value> = page.iter().map(|view| self.task(view, history, artifacts)).collect();
-        Ok(json!({"tasks": tasks, "nextPageToken": next.unwrap_or_default(), "pageSize": size, "totalSize": total}))
+        let last = tasks.len().checked_sub(1).filter(|last| rest().nth(last + 1).is_some());
+        let next = last.and_then(|last| rest().nth(last)).map(|view| BASE64.encode(view.id.as_str()));
+        let next_page_token = next.unwrap_or_default();
+        self.answer(&Listed { tasks, next_page_token, page_size: size, total_size: all.len() })
     }
 
-    async fn cancel(&mut self) -> Result<Value, Fault> {
+    async fn cancel(&mut self) -> Result<Given, Fault> {
         let task = self.task_named()?;
         self.params = Params::default();
         let view = self.site.session.cancel(self.sender.caller, &task).map_err(|error| match error {
@@ -173,7 +206,8 @@ impl Asked<'_> {
         })?;
         let ended = self.settled(&task, TaskState::is_final);
         let view = within(self.site.limits.cancel, ended).await.unwrap_or(Ok(view))?;
-        Ok(self.task(&view, None, true))
+        let results = self.results(&view.id);
+        self.answer(&self.task(&view, None, &results))
     }
 
     fn subscribe(&self) -> Result<Given, Fault> {
@@ -190,7 +224,8 @@ impl Asked<'_> {
         };
         let mut feed = self.feed((Some(view.id.clone()), at));
         feed.expect_end();
-        feed.begin_with_event(&self.form.first(self.task(&view, None, true)));
+        let results = self.results(&view.id);
+        feed.begin_with_event(&self.form.sent(self.task(&view, None, &results)))?;
         Ok(Given::Stream(Box::new(feed)))
     }
 
@@ -232,33 +267,59 @@ impl Asked<'_> {
         }
     }
 
-    fn task(&self, view: &TaskView, history: Option<usize>, artifacts: bool) -> Value {
-        let mut given = Vec::new();
-        if artifacts {
-            if self.form.wants_tools() {
-                self.tools(&view.id, &mut given);
-            }
-            given.extend(view.response.as_deref().map(|reply| self.form.reply(reply)));
-        }
-        self.form.task(view, history, given)
+    /// An answer that holds this, within what all answers may take.
+    fn answer(&self, value: &impl Serialize) -> Result<Given, Fault> {
+        let mut page = Page::new(self.site.answers.hold(self.sender.caller));
+        page.answer(self.id.as_deref(), value)?;
+        Ok(Given::Whole(page.finish()))
     }
 
-    /// The results of a task's tools, as far as the session's frames still hold them.
-    fn tools(&self, task: &TaskId, given: &mut Vec<Value>) {
+    /// A task, whole. `history` is how many messages of it are wanted, all of them when nothing is said.
+    fn task<'a>(&self, view: &'a TaskView, history: Option<usize>, results: &'a [Arc<StreamFrame>]) -> Task<'a> {
+        let mut cut = Excerpts::whole();
+        let artifacts = self.artifacts(view, results.iter(), &mut cut);
+        self.form.task(view, artifacts, history.is_none_or(|wanted| wanted > 0), &mut cut)
+    }
+
+    fn artifacts<'a>(
+        &self,
+        view: &'a TaskView,
+        results: impl Iterator<Item = &'a Arc<StreamFrame>>,
+        cut: &mut Excerpts,
+    ) -> Vec<Artifact<'a>> {
+        let results = results.filter_map(|frame| match &frame.event {
+            StreamEvent::Artifact(artifact) => Some(self.form.tool(artifact, cut)),
+            _ => None,
+        });
+        let mut shown: Vec<Artifact<'a>> = results.collect();
+        shown.extend(view.response.as_deref().map(|reply| self.form.reply(reply, cut)));
+        shown
+    }
+
+    /// The results of a task's tools, if they are wanted.
+    fn results(&self, task: &TaskId) -> Vec<Arc<StreamFrame>> {
+        if self.form.wants_tools() { self.tools(|of| of == task) } else { Vec::new() }
+    }
+
+    /// The results of tools, as far as the session's frames still hold them.
+    fn tools(&self, wanted: impl Fn(&TaskId) -> bool) -> Vec<Arc<StreamFrame>> {
         const AT_A_TIME: usize = 256;
         let stream = self.site.session.stream();
         let mut at = stream.first_available().saturating_sub(1);
+        let mut results = Vec::new();
         loop {
             let batch = stream.after(at, AT_A_TIME);
-            let Some(last) = batch.frames.last() else { return };
+            let Some(last) = batch.frames.last() else { return results };
             at = last.id;
-            let of_task = batch.frames.iter().filter(|frame| frame.task.as_ref().is_some_and(|(of, _)| of == task));
-            given.extend(of_task.filter_map(|frame| match &frame.event {
-                StreamEvent::Artifact(artifact) => Some(self.form.tool(artifact)),
-                _ => None,
+            results.extend(batch.frames.into_iter().filter(|frame| {
+                matches!(frame.event, StreamEvent::Artifact(_)) && frame.task.as_ref().is_some_and(|(of, _)| wanted(of))
             }));
         }
     }
+}
+
+fn is_of(frame: &StreamFrame, task: &TaskId) -> bool {
+    frame.task.as_ref().is_some_and(|(of, _)| of == task)
 }
 
 async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {

@@ -9,10 +9,12 @@ use std::thread::{self, JoinHandle};
 
 use runtime::SessionHandle;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use crate::budget::Budget;
 use crate::limits::Limits;
 use crate::listen::Listening;
+use crate::places::Places;
 use crate::serve;
 use crate::site::Site;
 use crate::{DoorError, TokenKey};
@@ -56,7 +58,9 @@ impl Door {
             skills: options.skills,
             limits: options.limits,
             local,
-            bodies: Arc::new(Semaphore::new(options.limits.bodies)),
+            places: Arc::new(Places::new(&options.limits)),
+            bodies: Budget::new(options.limits.bodies, &options.limits),
+            answers: Budget::new(options.limits.answers, &options.limits),
             beat: watch::Sender::new(()),
             closing: closed,
         });

@@ -1,13 +1,16 @@
 //! What A2A answers when a request cannot be carried out: one table of kinds, told in the form of each binding.
 //!
 //! JSON-RPC has the code, with an `ErrorInfo` in `data` under 1.0; HTTP+JSON has the status and the same
-//! `ErrorInfo` in `details`.
+//! `ErrorInfo` in `details`. Codes are JSON-RPC's and A2A's own where they have one. Two are ours, outside of what
+//! those keep for themselves: -31003, the caller may see the task and not do this (403), and -31029, there is no
+//! room for the answer (503).
 
 use http::{Response, StatusCode};
 use runtime::RequestError;
 use serde_json::{Value, json};
 
 use crate::payload::{self, Payload};
+use crate::refusal::Refusal;
 
 /// What kind of fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,10 @@ pub(crate) enum Kind {
     ContentType,
     CardNotConfigured,
     Version,
+    /// The caller may see the task and not do this.
+    Forbidden,
+    /// There is no room for the answer.
+    Overloaded,
 }
 
 /// A request that was not carried out.
@@ -55,6 +62,8 @@ impl Kind {
             Self::ContentType => (-32005, BAD, ARGUMENT, "CONTENT_TYPE_NOT_SUPPORTED"),
             Self::CardNotConfigured => (-32007, BAD, PRECONDITION, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
             Self::Version => (-32009, BAD, PRECONDITION, "VERSION_NOT_SUPPORTED"),
+            Self::Forbidden => (-31003, StatusCode::FORBIDDEN, "PERMISSION_DENIED", "CALLER_NOT_ALLOWED"),
+            Self::Overloaded => (-31029, StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", "OVERLOADED"),
         }
     }
 }
@@ -102,12 +111,17 @@ impl From<RequestError> for Fault {
         let kind = match &error {
             RequestError::UnknownTask(_) => Kind::TaskNotFound,
             RequestError::UnknownContext(_) => Kind::InvalidParams,
-            RequestError::Ended { .. }
-            | RequestError::NotWaiting(_)
-            | RequestError::OperatorsTask(_)
-            | RequestError::ReadOnly => Kind::Unsupported,
+            RequestError::Ended { .. } | RequestError::NotWaiting(_) => Kind::Unsupported,
+            RequestError::OperatorsTask(_) | RequestError::ReadOnly => Kind::Forbidden,
             RequestError::Record(_) => Kind::Internal,
         };
         Self::new(kind, error.to_string())
+    }
+}
+
+/// An answer is refused for the lack of room alone.
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(Kind::Overloaded, refusal.to_string())
     }
 }

@@ -1,7 +1,8 @@
 //! One client's stream: where it is in the session's frames, and in which form it reads them.
 //!
 //! It holds no queue. It takes what there is after the frame that it sent last, when the connection has room
-//! for it; a client that is slower than the frames come learns how many it missed. Lines that belong to the
+//! for it; a client that is slower than the frames come learns how many it missed. Short lines go out together;
+//! a long one is never copied, and one that had to be made for this client alone counts as an answer does. Lines that belong to the
 //! connection and not to the session carry no `id:`, so `Last-Event-ID` is always a frame's.
 
 use std::collections::VecDeque;
@@ -12,9 +13,12 @@ use bytes::{Bytes, BytesMut};
 use runtime::{Caller, StreamEvent, StreamFrame};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use vocab::TaskId;
+use vocab::{TaskId, TaskState};
 
-use crate::shape::{Form, Of, pauses, status_frame};
+use crate::budget::Page;
+use crate::excerpt::Excerpts;
+use crate::refusal::Refusal;
+use crate::shape::{Form, Of, Told, pauses, status_frame};
 use crate::site::{Beat, Site};
 
 /// How many frames are looked at in one go.
@@ -42,8 +46,8 @@ pub(crate) struct Feed {
     beat: Beat,
     /// The frame that was sent last.
     at: u64,
-    /// What goes out before any frame.
-    first: Bytes,
+    /// What goes out before any other frame is looked at.
+    ready: VecDeque<Bytes>,
     heartbeat: Interval,
     over: bool,
     /// Whether the task's end may be among frames that do not come.
@@ -61,7 +65,7 @@ impl Feed {
             only,
             beat: Beat::of(site),
             at,
-            first: Bytes::new(),
+            ready: VecDeque::new(),
             heartbeat: heartbeat(site.limits.heartbeat),
             over: false,
             lost: false,
@@ -72,14 +76,14 @@ impl Feed {
 
     /// A line of the connection's own that goes out first.
     pub(crate) fn begin_with(&mut self, name: &str, data: &Value) {
-        let line = own(name, data);
-        self.begin(&line);
+        self.ready.push_back(own(name, data));
     }
 
-    /// An event of A2A that goes out first.
-    pub(crate) fn begin_with_event(&mut self, event: &Value) {
-        let line = self.event(event, None);
-        self.begin(&line);
+    /// An event of A2A that goes out first, if there is room for it.
+    pub(crate) fn begin_with_event(&mut self, event: &Told<'_>) -> Result<(), Refusal> {
+        let line = self.event(event, None)?;
+        self.ready.push_back(line);
+        Ok(())
     }
 
     /// Says that the end of its task may lie before where it begins.
@@ -87,164 +91,186 @@ impl Feed {
         self.lost = true;
     }
 
-    fn begin(&mut self, line: &[u8]) {
-        let mut first = BytesMut::from(self.first.as_ref());
-        first.extend_from_slice(line);
-        self.first = first.freeze();
-    }
-
     /// The next piece; nothing when the stream is over.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
-        if !self.first.is_empty() {
-            return Some(std::mem::take(&mut self.first));
-        }
-        while !self.over {
-            self.beat.look();
-            let (piece, looked) = self.piece();
-            if let Some(piece) = piece {
+        loop {
+            if let Some(piece) = self.take() {
                 return Some(piece);
             }
-            if looked {
-                continue;
+            if self.over {
+                return None;
             }
-            if self.lost && self.only.is_some() {
-                self.lost = false;
-                if let Some(end) = self.lost_end() {
-                    return Some(end);
-                }
+            self.beat.look();
+            let more = match self.look() {
+                Ok(true) => true,
+                Ok(false) => self.end_lost().unwrap_or(false),
+                // No room for a line: the next beat of either kind is the time to try again.
+                Err(_) => false,
+            };
+            if more || !self.ready.is_empty() {
+                continue;
             }
             tokio::select! {
                 more = self.beat.next() => if !more { return None },
                 _ = self.heartbeat.tick() => return Some(Bytes::from_static(HEARTBEAT)),
             }
         }
-        None
     }
 
-    /// What there is to send now, and whether there were frames at all.
-    fn piece(&mut self) -> (Option<Bytes>, bool) {
+    /// What is ready: a long line as it is, short ones together.
+    fn take(&mut self) -> Option<Bytes> {
+        let first = self.ready.pop_front()?;
+        let fits = |so_far: usize, next: Option<&Bytes>| next.is_some_and(|line| so_far + line.len() <= PIECE);
+        if !fits(first.len(), self.ready.front()) {
+            return Some(first);
+        }
+        let mut piece = BytesMut::from(first.as_ref());
+        while fits(piece.len(), self.ready.front())
+            && let Some(line) = self.ready.pop_front()
+        {
+            piece.extend_from_slice(&line);
+        }
+        Some(piece.freeze())
+    }
+
+    /// Makes the lines of the next frames ready; whether there were frames at all.
+    fn look(&mut self) -> Result<bool, Refusal> {
         let batch = self.site.session.stream().after(self.at, FRAMES);
-        let mut lines = VecDeque::new();
         if batch.missed > 0 {
             self.at = self.at.saturating_add(batch.missed);
             (self.lost, self.goes_on) = (true, false);
             if matches!(self.style, Style::Frames) {
-                lines.push_back(own("lagged", &json!({"skipped": batch.missed})));
+                self.ready.push_back(own("lagged", &json!({"skipped": batch.missed})));
             }
         }
         let looked = !batch.frames.is_empty();
         let mut size = 0;
         for frame in batch.frames {
+            let lines = self.lines(&frame)?;
             self.at = frame.id;
-            for line in self.lines(&frame) {
-                size += line.len();
-                lines.push_back(line);
-            }
+            size += lines.iter().map(Bytes::len).sum::<usize>();
+            self.ready.extend(lines);
             if self.over || size > PIECE {
                 break;
             }
         }
-        let piece = match lines.pop_front() {
-            Some(only) if lines.is_empty() => Some(only),
-            Some(first) => {
-                let mut piece = BytesMut::with_capacity(size);
-                piece.extend_from_slice(&first);
-                lines.iter().for_each(|line| piece.extend_from_slice(line));
-                Some(piece.freeze())
-            }
-            None => None,
-        };
-        (piece, looked)
+        Ok(looked)
     }
 
-    fn lines(&mut self, frame: &StreamFrame) -> Vec<Bytes> {
+    fn lines(&mut self, frame: &StreamFrame) -> Result<Vec<Bytes>, Refusal> {
         if frame.event == StreamEvent::CapsuleClosed {
             self.over = true;
-            return if matches!(self.style, Style::Frames) { vec![frame.sse()] } else { Vec::new() };
+            return Ok(if matches!(self.style, Style::Frames) { vec![frame.sse()] } else { Vec::new() });
         }
-        let Some((task, context)) = &frame.task else { return Vec::new() };
+        let Some((task, context)) = &frame.task else { return Ok(Vec::new()) };
         if self.only.as_ref().is_some_and(|only| only != task) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        match &self.style {
+        let form = match &self.style {
             Style::Frames => {
                 let ends = matches!(frame.event, StreamEvent::Status { state, .. } if state.is_final());
                 self.over = ends && self.only.is_some();
-                vec![frame.sse()]
+                return Ok(vec![frame.sse()]);
             }
-            Style::A2a { form, .. } => {
-                let of = Of { task: task.as_str(), context: context.as_str() };
-                let events = self.events(*form, of, &frame.event);
-                let last = events.len().saturating_sub(1);
-                // Only the last of a frame's events moves the client on.
-                let id = |index: usize| (index == last).then_some(frame.id);
-                events.iter().enumerate().map(|(index, event)| self.event(event, id(index))).collect()
+            Style::A2a { form, .. } => *form,
+        };
+        let events = self.events(form, Of { task: task.as_str(), context: context.as_str() }, &frame.event);
+        let last = events.len().saturating_sub(1);
+        // Only the last of a frame's events moves the client on.
+        let id = |index: usize| (index == last).then_some(frame.id);
+        let lines = events.iter().enumerate().map(|(index, event)| self.event(event, id(index)));
+        let lines = lines.collect::<Result<Vec<Bytes>, Refusal>>()?;
+        // Not before there was room: the frame may have to be told again.
+        match &frame.event {
+            StreamEvent::Status { state, .. } if *state != TaskState::Submitted => {
+                (self.goes_on, self.over) = (false, pauses(*state));
             }
+            StreamEvent::Text { last, .. } => self.goes_on = !last,
+            _ => {}
         }
+        Ok(lines)
     }
 
     /// What a frame is in the words of A2A; most of what a watcher sees is nothing there.
-    fn events(&mut self, form: Form, of: Of<'_>, event: &StreamEvent) -> Vec<Value> {
+    fn events<'a>(&self, form: Form, of: Of<'a>, event: &'a StreamEvent) -> Vec<Told<'a>> {
+        let cut = &mut Excerpts::whole();
         match event {
             // The task that the stream began with has said so.
-            StreamEvent::Status { state: vocab::TaskState::Submitted, .. } => Vec::new(),
+            StreamEvent::Status { state: TaskState::Submitted, .. } => Vec::new(),
             StreamEvent::Status { state, message, response } => {
-                self.goes_on = false;
-                self.over = pauses(*state);
-                let whole = response.as_deref().map(|text| form.artifact_update(of, form.reply(text), (false, true)));
-                whole.into_iter().chain([form.status_update(of, *state, message.as_deref())]).collect()
+                ending(form, of, *state, (message.as_deref(), response.as_deref()))
             }
-            StreamEvent::Text { text, last } => {
-                let append = std::mem::replace(&mut self.goes_on, !last);
-                if text.is_empty() {
-                    return Vec::new();
-                }
-                vec![form.artifact_update(of, form.reply(text), (append, false))]
+            StreamEvent::Text { text, .. } if !text.is_empty() => {
+                vec![form.artifact_update(of, form.reply(text, cut), (self.goes_on, false))]
             }
             StreamEvent::Artifact(artifact) if form.wants_tools() => {
-                vec![form.artifact_update(of, form.tool(artifact), (false, true))]
+                vec![form.artifact_update(of, form.tool(artifact, cut), (false, true))]
             }
             StreamEvent::Artifact(_)
+            | StreamEvent::Text { .. }
             | StreamEvent::Thinking { .. }
             | StreamEvent::ToolCallStarted { .. }
             | StreamEvent::CapsuleClosed => Vec::new(),
         }
     }
 
-    fn event(&self, event: &Value, frame: Option<u64>) -> Bytes {
-        let mut line = String::new();
+    fn event(&self, event: &Told<'_>, frame: Option<u64>) -> Result<Bytes, Refusal> {
+        let mut page = self.page();
         if let Some(frame) = frame {
-            line = format!("id: {frame}\n");
+            page.text(&format!("id: {frame}\n"))?;
         }
-        match &self.style {
-            Style::A2a { id: Some(id), .. } => {
-                line.push_str(&format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{event}}}\n\n"));
-            }
-            Style::A2a { id: None, .. } | Style::Frames => line.push_str(&format!("data: {event}\n\n")),
-        }
-        Bytes::from(line)
+        page.text("data: ")?;
+        let id = match &self.style {
+            Style::A2a { id, .. } => id.as_deref(),
+            Style::Frames => None,
+        };
+        page.answer(id, event)?;
+        page.text("\n\n")?;
+        Ok(page.finish())
     }
 
-    /// How the task ended, if it has and its last frame was among those that were missed.
-    fn lost_end(&mut self) -> Option<Bytes> {
-        let task = self.only.as_ref()?;
-        let view = self.site.session.task(self.caller, task).ok().filter(|view| view.state.is_final())?;
-        self.over = true;
-        match &self.style {
-            Style::Frames => Some(own("status", &status_frame(task, &view))),
+    fn page(&self) -> Page {
+        Page::new(self.site.answers.hold(self.caller))
+    }
+
+    /// Makes ready how the task ended, if it has and its last frame was among those that were missed.
+    fn end_lost(&mut self) -> Result<bool, Refusal> {
+        let Some(task) = self.only.as_ref().filter(|_| self.lost) else { return Ok(false) };
+        let view = self.site.session.task(self.caller, task).ok().filter(|view| view.state.is_final());
+        let Some(view) = view else {
+            self.lost = false;
+            return Ok(false);
+        };
+        let lines = match &self.style {
+            Style::Frames => {
+                let mut page = self.page();
+                page.text("event: status\ndata: ")?;
+                page.answer(None, &status_frame(task, &view))?;
+                page.text("\n\n")?;
+                vec![page.finish()]
+            }
             Style::A2a { form, .. } => {
                 let of = Of { task: task.as_str(), context: view.context.as_str() };
-                let reply = view.response.as_deref();
-                let whole = reply.map(|text| form.artifact_update(of, form.reply(text), (false, true)));
-                let status = form.status_update(of, view.state, view.message.as_deref());
-                let lines = whole.into_iter().chain([status]).map(|event| self.event(&event, None));
-                Some(Bytes::from(lines.fold(BytesMut::new(), |mut piece, line| {
-                    piece.extend_from_slice(&line);
-                    piece
-                })))
+                let events = ending(*form, of, view.state, (view.message.as_deref(), view.response.as_deref()));
+                events.iter().map(|event| self.event(event, None)).collect::<Result<Vec<Bytes>, Refusal>>()?
             }
-        }
+        };
+        self.ready.extend(lines);
+        (self.lost, self.over) = (false, true);
+        Ok(true)
     }
+}
+
+/// Where a task stands now, after its reply if it has one.
+fn ending<'a>(
+    form: Form,
+    of: Of<'a>,
+    state: TaskState,
+    (message, reply): (Option<&'a str>, Option<&'a str>),
+) -> Vec<Told<'a>> {
+    let artifact = reply.map(|text| form.reply(text, &mut Excerpts::whole()));
+    let whole = artifact.map(|artifact| form.artifact_update(of, artifact, (false, true)));
+    whole.into_iter().chain([form.status_update(of, state, message)]).collect()
 }
 
 /// A line of the connection's own: without an id.

@@ -17,11 +17,13 @@
 
 mod auth;
 mod body;
+mod budget;
 mod calls;
 mod card;
 mod control;
 mod door;
 mod error;
+mod excerpt;
 mod fault;
 mod feed;
 mod guard;
@@ -31,6 +33,7 @@ mod listen;
 mod message;
 mod params;
 mod payload;
+mod places;
 mod refusal;
 mod rest;
 mod route;

@@ -1,6 +1,9 @@
-//! The body of an answer: all of it at once, or the pieces of a stream as they come.
+//! The body of an answer: known from the start, or the pieces of a stream as they come.
+//!
+//! What hands it to the connection copies each part that it is given, so it is given small ones: a client that
+//! takes nothing costs no copy of an answer, or of a frame, that others read as well.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -9,9 +12,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::control::Watch;
 use crate::feed::Feed;
+use crate::site::Site;
+
+/// Bytes that are given to the connection at a time.
+const PART: usize = 16 << 10;
 
 /// A stream and its next piece, once there is one; nothing when the stream is over.
 type Next = Pin<Box<dyn Future<Output = Option<(Source, Bytes)>> + Send>>;
@@ -27,19 +35,33 @@ pub(crate) enum Source {
 /// The body of an answer.
 pub(crate) enum Payload {
     /// Known from the start.
-    Whole(Option<Bytes>),
+    Whole {
+        /// What is left of it.
+        bytes: Bytes,
+        /// When it must have been taken.
+        until: Option<Instant>,
+    },
     /// A stream.
-    Stream(Option<Next>),
+    Stream {
+        /// What is left of the piece that came last.
+        bytes: Bytes,
+        next: Option<Next>,
+    },
 }
 
 impl Payload {
     pub(crate) fn json(value: &Value) -> Self {
-        Self::Whole(Some(Bytes::from(value.to_string())))
+        Self::Whole { bytes: Bytes::from(value.to_string()), until: None }
     }
 
     fn stream(source: Source) -> Self {
-        Self::Stream(Some(Box::pin(piece(source))))
+        Self::Stream { bytes: Bytes::new(), next: Some(Box::pin(piece(source))) }
     }
+}
+
+/// The next of its bytes, if there are any.
+fn part(bytes: &mut Bytes) -> Option<Frame<Bytes>> {
+    (!bytes.is_empty()).then(|| Frame::data(bytes.split_to(bytes.len().min(PART))))
 }
 
 async fn piece(mut source: Source) -> Option<(Source, Bytes)> {
@@ -52,37 +74,41 @@ async fn piece(mut source: Source) -> Option<(Source, Bytes)> {
 
 impl Body for Payload {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match self.get_mut() {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(next) => {
-                let Some(waiting) = next else { return Poll::Ready(None) };
-                let Some((source, bytes)) = ready!(waiting.as_mut().poll(cx)) else {
-                    *next = None;
-                    return Poll::Ready(None);
-                };
-                *next = Some(Box::pin(piece(source)));
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            // Who takes nothing at all is noticed by the socket; this is for who takes it drop by drop.
+            Self::Whole { until: Some(until), .. } if *until <= Instant::now() => {
+                Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())))
+            }
+            Self::Whole { bytes, .. } => Poll::Ready(part(bytes).map(Ok)),
+            Self::Stream { bytes, next } => {
+                while bytes.is_empty() {
+                    let Some(waiting) = next else { return Poll::Ready(None) };
+                    let Some((source, piece_of)) = ready!(waiting.as_mut().poll(cx)) else {
+                        *next = None;
+                        return Poll::Ready(None);
+                    };
+                    *bytes = piece_of;
+                    *next = Some(Box::pin(piece(source)));
+                }
+                Poll::Ready(part(bytes).map(Ok))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(bytes) => bytes.is_none(),
-            Self::Stream(next) => next.is_none(),
+            Self::Whole { bytes, .. } => bytes.is_empty(),
+            Self::Stream { bytes, next } => bytes.is_empty() && next.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => {
-                let length = bytes.as_ref().map_or(0, Bytes::len);
-                SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
-            }
-            Self::Stream(_) => SizeHint::default(),
+            Self::Whole { bytes, .. } => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
+            Self::Stream { .. } => SizeHint::default(),
         }
     }
 }
@@ -94,8 +120,16 @@ pub(crate) fn json(status: StatusCode, media_type: &'static str, value: &Value) 
 
 /// An answer that is written already.
 pub(crate) fn text(status: StatusCode, media_type: &'static str, text: String) -> Response<Payload> {
-    let mut response = Response::new(Payload::Whole(Some(Bytes::from(text))));
+    let mut response = Response::new(Payload::Whole { bytes: Bytes::from(text), until: None });
     *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// An answer that may be long, and has to be taken in time.
+pub(crate) fn whole(site: &Site, media_type: &'static str, bytes: Bytes) -> Response<Payload> {
+    let until = Instant::now() + site.limits.stall + site.limits.time_for(bytes.len());
+    let mut response = Response::new(Payload::Whole { bytes, until: Some(until) });
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
@@ -107,4 +141,41 @@ pub(crate) fn events(source: Source) -> Response<Payload> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use hyper::body::Body as _;
+    use tokio::time::Instant;
+
+    use super::{PART, Payload};
+
+    #[test]
+    fn a_long_answer_goes_out_in_parts_that_are_no_copies() {
+        let whole = Bytes::from(vec![b'x'; 2 * PART + 5]);
+        let soon = Instant::now() + Duration::from_secs(3600);
+        let mut payload = Payload::Whole { bytes: whole.clone(), until: Some(soon) };
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut at = 0;
+        while let Poll::Ready(Some(part)) = Pin::new(&mut payload).poll_frame(cx) {
+            let part = part.unwrap().into_data().unwrap();
+            assert!(part.len() <= PART);
+            assert_eq!(part.as_ptr(), whole[at..].as_ptr());
+            at += part.len();
+        }
+        assert_eq!((at, payload.is_end_stream()), (whole.len(), true));
+        assert!(whole.is_unique(), "nothing is held once all of it is taken");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_in_time_is_broken_off() {
+        let mut payload = Payload::Whole { bytes: Bytes::from_static(b"late"), until: Some(Instant::now()) };
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(matches!(Pin::new(&mut payload).poll_frame(cx), Poll::Ready(Some(Err(_)))));
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Response};
 use serde_json::{Map, Value};
 
 use crate::auth::{Sender, one};
@@ -39,7 +39,8 @@ pub(crate) async fn answer(
     if !call.allows(sender.caller) {
         return Err(Refusal::Forbidden);
     }
-    let read = if head.method == Method::POST { Some(body.read(site, &head.headers).await?) } else { None };
+    let read =
+        if head.method == Method::POST { Some(body.read(site, sender.caller, &head.headers).await?) } else { None };
     let params = match params(head, read.as_ref().map(|read| &*read.bytes)) {
         Ok(params) => params,
         Err(fault) => return Ok(fault.http()),
@@ -59,7 +60,7 @@ pub(crate) async fn answer(
         asked.params.set("id", id.to_owned());
     }
     let mut response = match asked.carry_out(call).await {
-        Ok(Given::Value(value)) => payload::json(StatusCode::OK, "application/a2a+json", &value),
+        Ok(Given::Whole(bytes)) => payload::whole(site, "application/a2a+json", bytes),
         Ok(Given::Stream(feed)) => payload::events(Source::Frames(feed)),
         Err(fault) => fault.http(),
     };

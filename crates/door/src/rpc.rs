@@ -22,6 +22,9 @@ use crate::refusal::Refusal;
 use crate::shape::Form;
 use crate::site::Site;
 
+/// Bytes of an id, as JSON.
+const LONGEST_ID: usize = 1024;
+
 /// Whose word a method is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tongue {
@@ -87,7 +90,7 @@ pub(crate) async fn answer(
     head: &Parts,
     body: &mut Inbound,
 ) -> Result<Response<Payload>, Refusal> {
-    let read = body.read(site, &head.headers).await?;
+    let read = body.read(site, sender.caller, &head.headers).await?;
     let version = version(head);
     let detailed = version.as_deref().is_some_and(|version| version.starts_with('1'));
     let envelope = match envelope(&read.bytes) {
@@ -116,7 +119,7 @@ pub(crate) async fn answer(
         params: Params::new(request.params),
     };
     let mut response = match asked.carry_out(request.call).await {
-        Ok(Given::Value(value)) => given(&id, &value),
+        Ok(Given::Whole(bytes)) => payload::whole(site, "application/json", bytes),
         Ok(Given::Stream(feed)) => payload::events(Source::Frames(feed)),
         Err(fault) => failed(&id, &fault, form != Form::V03),
     };
@@ -159,7 +162,9 @@ fn request(envelope: &Envelope<'_>, version: Option<&str>) -> Result<Request, Fa
     }
     match envelope.id {
         None => return Err(invalid("`id` is missing: notifications are not taken")),
-        Some(id) if !is_id(id.get()) => return Err(invalid("`id` must be a string, a number or null")),
+        Some(id) if !is_id(id.get()) => {
+            return Err(invalid("`id` must be a string, a number or null, and no longer than 1 KiB"));
+        }
         Some(_) => {}
     }
     let method = text(envelope.method).ok_or_else(|| invalid("`method` must be a string"))?;
@@ -191,8 +196,10 @@ fn request(envelope: &Envelope<'_>, version: Option<&str>) -> Result<Request, Fa
     Ok(Request { tongue, call, params })
 }
 
+/// Every event of a stream repeats it, so it is short.
 fn is_id(json: &str) -> bool {
-    json == "null" || json.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
+    let is_scalar = |first: char| first == '"' || first == '-' || first.is_ascii_digit();
+    json.len() <= LONGEST_ID && (json == "null" || json.starts_with(is_scalar))
 }
 
 /// The version that a client says it speaks, in a header or, where it cannot set one, in the query; only
@@ -234,15 +241,8 @@ pub(crate) fn echo_extension(response: &mut Response<Payload>) {
     response.headers_mut().insert(name, uri);
 }
 
-fn given(id: &str, result: &Value) -> Response<Payload> {
-    whole(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}"))
-}
-
 fn failed(id: &str, fault: &Fault, detailed: bool) -> Response<Payload> {
-    whole(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{}}}", fault.rpc(detailed)))
-}
-
-fn whole(text: String) -> Response<Payload> {
+    let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{}}}", fault.rpc(detailed));
     payload::text(StatusCode::OK, "application/json", text)
 }
 

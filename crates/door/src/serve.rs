@@ -3,8 +3,11 @@
 //!
 //! The accept loop is our own because the limits on heads and the lingering end of a connection are not to be
 //! had from a framework. A connection is half-closed when an answer left some of the request unread, and
-//! read for a while longer: closing at once would reset it, and the answer might never be seen.
+//! read for a while longer: closing at once would reset it, and the answer might never be seen. A client that
+//! ended its own half may still wait for its answer, so one that is gone keeps its connection until the task that it
+//! waits for has ended; the reserve is there for those whom that would keep out.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -17,11 +20,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
+use crate::places::Room;
 use crate::refusal::Refusal;
-use crate::service;
+use crate::service::{self, Line};
 use crate::site::Site;
 use crate::socket::Socket;
 
@@ -38,8 +42,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes connections until the door closes, then waits for those that are open.
 pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
-    let places = Arc::new(Semaphore::new(site.limits.connections));
     let refused = Arc::new(Semaphore::new(REFUSED));
+    // Each connection holds a sender until it is over.
+    let (open, mut over) = mpsc::channel::<Infallible>(1);
     let mut closing = site.closing.clone();
     loop {
         let accepted = tokio::select! {
@@ -51,19 +56,23 @@ pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
             Ok((tcp, peer)) => {
                 // Frames are small and wanted at once.
                 let _ = tcp.set_nodelay(true);
-                match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => drop(tokio::spawn(connection((tcp, peer), Arc::clone(&site), place))),
-                    Err(_) => refuse(tcp, &refused, site.limits.linger),
-                }
+                let Some(room) = site.places.take() else {
+                    refuse(tcp, &refused, site.limits.linger);
+                    continue;
+                };
+                let (site, open, refused) = (Arc::clone(&site), open.clone(), Arc::clone(&refused));
+                tokio::spawn(async move {
+                    connection((tcp, peer), site, &room, &refused).await;
+                    drop((room, open));
+                });
             }
             Err(error) if is_of_one_connection(&error) => {}
             // Out of descriptors or memory: what is open goes on, and the rest can wait in the backlog.
             Err(_) => sleep(PAUSE).await,
         }
     }
-    drop(listener);
-    let all = u32::try_from(site.limits.connections).unwrap_or(u32::MAX);
-    let _ = timeout(site.limits.close, places.acquire_many(all)).await;
+    drop((listener, open));
+    let _ = timeout(site.limits.close, over.recv()).await;
 }
 
 fn is_of_one_connection(error: &io::Error) -> bool {
@@ -83,15 +92,13 @@ fn refuse(tcp: TcpStream, refused: &Arc<Semaphore>, linger: Duration) {
     }
 }
 
-async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, _place: OwnedSemaphorePermit) {
+async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, room: &Room, refused: &Arc<Semaphore>) {
     let limits = site.limits;
     // Whether an answer left some of its request unread.
     let left = Arc::new(AtomicBool::new(false));
     let mut closing = site.closing.clone();
-    let service = {
-        let left = Arc::clone(&left);
-        service_fn(move |request| Box::pin(service::answer(Arc::clone(&site), Arc::clone(&left), peer, request)))
-    };
+    let line = Line { site, peer, left: Arc::clone(&left), seat: room.seat.clone() };
+    let service = service_fn(move |request| Box::pin(service::answer(line.clone(), request)));
     let mut connection = http1::Builder::new()
         .half_close(true)
         .timer(TokioTimer::new())
@@ -105,15 +112,17 @@ async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, _plac
     let outcome = loop {
         tokio::select! {
             biased;
-            outcome = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break outcome,
+            outcome = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break Some(outcome),
             _ = closing.wait_for(|closing| *closing), if !told => {
                 told = true;
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
             }
+            () = lost(room) => break None,
         }
     };
     let parts = connection.into_parts();
     let mut socket = parts.io.into_inner();
+    let Some(outcome) = outcome else { return refuse_late(socket, refused, limits.linger).await };
     let left = left.load(Ordering::Relaxed);
     // What hyper ends without a word: a head that began and did not come to its end.
     let begun = !left && !parts.read_buf.is_empty();
@@ -132,6 +141,23 @@ async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, _plac
         (None, Ok(())) => see_off(socket, limits.linger).await,
         (None, Err(error)) if error.is_parse() => see_off(socket, limits.linger).await,
         (None, Err(_)) => {}
+    }
+}
+
+/// Waits until another has this connection's place.
+async fn lost(room: &Room) {
+    match &room.seat {
+        Some(seat) => seat.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells a client that its place went to another before it showed that it may have one.
+async fn refuse_late(mut socket: Socket, refused: &Arc<Semaphore>, linger: Duration) {
+    if let Ok(_place) = Arc::clone(refused).try_acquire_owned()
+        && socket.write_all(&Refusal::Overloaded.raw()).await.is_ok()
+    {
+        see_off(socket, linger).await;
     }
 }
 

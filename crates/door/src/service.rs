@@ -2,7 +2,8 @@
 //!
 //! Host and Origin, then path and method, then the token, then the body: each is refused before the next is
 //! looked at, so that a stranger learns nothing and a body is read only from somebody who may send one. The
-//! control surface has an order of its own, after Host and Origin.
+//! control surface has an order of its own, after Host and Origin. Before all of them, a connection that came
+//! when only the reserve was left shows whether it may stay.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,31 +15,51 @@ use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
+use crate::Scope;
 use crate::body::Inbound;
 use crate::payload::Payload;
+use crate::places::Seat;
 use crate::refusal::Refusal;
 use crate::route::{self, Place};
 use crate::site::Site;
 use crate::{auth, card, control, guard, health, rest, rpc};
 
-/// Answers one request, which `peer` sent. `left` is set when some of it was left unread.
-pub(crate) async fn answer(
-    site: Arc<Site>,
-    left: Arc<AtomicBool>,
-    peer: SocketAddr,
-    request: Request<Incoming>,
-) -> Result<Response<Payload>, Infallible> {
+/// The connection that a request came by.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) site: Arc<Site>,
+    pub(crate) peer: SocketAddr,
+    /// Set when some of a request was left unread.
+    pub(crate) left: Arc<AtomicBool>,
+    /// Its place, if it is one of the reserve.
+    pub(crate) seat: Option<Arc<Seat>>,
+}
+
+/// Answers one request.
+pub(crate) async fn answer(line: Line, request: Request<Incoming>) -> Result<Response<Payload>, Infallible> {
+    let Line { site, peer, left, seat } = line;
     let (head, body) = request.into_parts();
     let mut body = Inbound::new(body);
-    let mut response = admit(&site, peer, &head, &mut body).await.unwrap_or_else(Refusal::response);
+    let seated = seat.as_ref().is_none_or(|seat| is_in_charge(&site, &head) && seat.keep());
+    let answer = if seated { admit(&site, peer, &head, &mut body).await } else { Err(Refusal::Overloaded) };
+    let mut response = answer.unwrap_or_else(Refusal::response);
     let headers = response.headers_mut();
     if body.is_left() {
         left.store(true, Ordering::Relaxed);
+    }
+    // While places are few, a stranger has one for as long as an answer takes.
+    let lasts = seated && (!site.places.are_few() || auth::scope(&site, &head.headers).is_some());
+    if body.is_left() || !lasts {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
     Ok(response)
+}
+
+/// Whether the request shows the operator's or the control token.
+fn is_in_charge(site: &Site, head: &Parts) -> bool {
+    matches!(auth::scope(site, &head.headers), Some(Scope::Operator | Scope::Control))
 }
 
 async fn admit(

@@ -78,7 +78,7 @@ struct Status<'a> {
 struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
-    message_id: String,
+    message_id: Cow<'a, str>,
     role: &'static str,
     task_id: &'a str,
     context_id: &'a str,
@@ -173,13 +173,16 @@ impl Form {
         cut: &mut Excerpts,
     ) -> Task<'a> {
         let of = Of { task: view.id.as_str(), context: view.context.as_str() };
-        let request = || self.message(of, format!("{}-request", of.task), true, cut.of(&view.text));
-        let history = history.then(request).map(|message| [message]);
+        let history = history.then(|| {
+            let made = || format!("{}-request", of.task).into();
+            [self.message(of, view.message_id.as_deref().map_or_else(made, Cow::from), true, cut.of(&view.text))]
+        });
         Task {
             kind: self.kind("task"),
             id: of.task,
             context_id: of.context,
-            status: self.status(of, view.state, view.message.as_deref().map(|text| cut.of(text)))
+            status: self
+                .status(of, view.state, view.message.as_deref().map(|text| cut.of(text)))
                 .at(stamp::write(view.updated_ms)),
             artifacts,
             history,
@@ -197,12 +200,12 @@ impl Form {
             Self::V1 { .. } => STATES.iter().find(|(known, _)| *known == state).map_or("", |(_, name)| name),
             Self::V03 => state.as_str(),
         };
-        let id = || format!("{}-{}", of.task, state.as_str());
+        let id = || format!("{}-{}", of.task, state.as_str()).into();
         let message = message.map(|text| self.message(of, id(), false, text));
         Status { state: name, message, timestamp: None }
     }
 
-    fn message<'a>(self, of: Of<'a>, message_id: String, of_user: bool, text: Shown<'a>) -> Message<'a> {
+    fn message<'a>(self, of: Of<'a>, message_id: Cow<'a, str>, of_user: bool, text: Shown<'a>) -> Message<'a> {
         let role = match (self, of_user) {
             (Self::V1 { .. }, true) => "ROLE_USER",
             (Self::V1 { .. }, false) => "ROLE_AGENT",
@@ -227,9 +230,7 @@ impl Form {
     pub(crate) fn tool<'a>(self, artifact: &'a StreamArtifact, cut: &mut Excerpts) -> Artifact<'a> {
         let part = |part: &'a Part| match part {
             Part::Text(text) => Some(self.text(cut.of(text.as_str()))),
-            Part::Image { media_type, data } if cut.has_room(data) => {
-                Some(Piece::Image { raw: data, media_type })
-            }
+            Part::Image { media_type, data } if cut.has_room(data) => Some(Piece::Image { raw: data, media_type }),
             Part::Image { data, .. } => Some(self.text(Shown::none_of(data))),
             Part::Thinking(_) | Part::ToolCall(_) => None,
         };

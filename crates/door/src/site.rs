@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::SessionHandle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::TokenKey;
+use crate::budget::Budget;
 use crate::limits::Limits;
+use crate::places::Places;
 
 /// How long a watcher keeps the thread busy with what it is woken for, roughly.
 const BUSY: Duration = Duration::from_micros(10);
@@ -26,8 +28,12 @@ pub(crate) struct Site {
     pub(crate) limits: Limits,
     /// Where it listens, with the real port.
     pub(crate) local: SocketAddr,
-    /// Bytes of bodies that may still be taken.
-    pub(crate) bodies: Arc<Semaphore>,
+    /// Who may have a connection.
+    pub(crate) places: Arc<Places>,
+    /// What bodies take.
+    pub(crate) bodies: Budget,
+    /// What answers take that are still on their way.
+    pub(crate) answers: Budget,
     /// Tells those who watch that there are frames to look at.
     pub(crate) beat: watch::Sender<()>,
     /// Turns true when the door closes.

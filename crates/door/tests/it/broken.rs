@@ -237,6 +237,10 @@ fn broken_calls_have_their_codes_and_their_ids() {
     client.raw(json_body(r#"{"jsonrpc":"2.0","id":12345678901234567890123,"method":"nothing"}"#).as_bytes());
     let text = String::from_utf8(client.answer().body).unwrap();
     assert!(text.contains(r#""id":12345678901234567890123,"#), "as it came: {text}");
+    for (length, id, code) in [(1024, json!("i".repeat(1022)), -32601), (1025, Value::Null, -32600)] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"nothing"}}"#, "i".repeat(length - 2));
+        assert_eq!(call(&body), (id, json!(code)), "an id of {length} bytes");
+    }
     assert_eq!(stage.session.status(), "idle", "none of them stopped it");
 }
 
@@ -303,20 +307,23 @@ fn a_body_up_to_the_limit_is_taken_and_its_sender_asked_to_go_on() {
 
 #[test]
 fn all_bodies_together_have_a_limit() {
-    let limits = Limits { body: 1000, bodies: 1500, ..Limits::default() };
+    let limits = Limits { body: 10_000, bodies: 12_288, free: 0, ..Limits::default() };
     let stage = Stage::with(Setting { limits, ..Setting::default() });
     let mut held = stage.client();
-    held.raw(post("content-length: 1000\r\nexpect: 100-continue\r\n", "").as_bytes());
+    held.raw(post("content-length: 10000\r\nexpect: 100-continue\r\n", "").as_bytes());
     assert_eq!(held.head().unwrap().0, 100, "its body is being read");
-    held.raw(" ".repeat(900).as_bytes());
-    // The first has its 900 bytes once the second is refused; until then there is room.
-    let refused = || {
+    held.raw(" ".repeat(9000).as_bytes());
+    let status = |headers: &[(&str, &str)]| {
         let mut client = stage.client();
-        client.raw(json_body(&" ".repeat(900)).as_bytes());
-        client.answer().status == 503
+        client.send("POST", "/", headers, &" ".repeat(9000));
+        client.answer().status
     };
-    while !refused() {}
-    held.raw(" ".repeat(100).as_bytes());
+    // The first has its 9000 bytes once the second is refused; until then there is room.
+    let mut tries = 0..1000;
+    assert!(tries.any(|_| status(&[]) == 503), "nobody is refused");
+    let operator = [("Authorization", &*stage.bearer(Scope::Operator))];
+    assert_eq!(status(&operator), 200, "strangers take nothing of what is the operator's");
+    held.raw(" ".repeat(1000).as_bytes());
     assert_eq!(held.answer().error(), (200, json!(-32700)));
     works(&stage);
 }
@@ -344,7 +351,7 @@ fn who_is_slow_is_let_go() {
 
 #[test]
 fn a_watcher_that_takes_nothing_is_let_go_and_costs_the_others_nothing() {
-    let limits = Limits { stall: Duration::from_millis(100), connections: 2, ..Limits::default() };
+    let limits = Limits { stall: Duration::from_millis(100), connections: 2, reserve: 0, ..Limits::default() };
     let stage = Stage::with(Setting { limits, ..Setting::default() });
     let stalled = stage.client().stream("stream/watch", &json!({}), &[]);
     let long = format!("say {}", format!("{} ", "x".repeat(2000)).repeat(300));
@@ -353,10 +360,11 @@ fn a_watcher_that_takes_nothing_is_let_go_and_costs_the_others_nothing() {
     let end = stage.client().stream("message/stream", &params, &[]).last().unwrap();
     assert_eq!(end.json()["final"], true);
     // Both places are free again once the stalled one is gone.
+    let token = stage.bearer(Scope::Peer);
     let mut others: Vec<Client> = Vec::new();
     while others.len() < 2 {
         let mut client = stage.client();
-        match client.get("/health", &[]).status {
+        match client.get("/health", &[("Authorization", &token)]).status {
             200 => others.push(client),
             status => assert_eq!(status, 503),
         }
@@ -367,16 +375,18 @@ fn a_watcher_that_takes_nothing_is_let_go_and_costs_the_others_nothing() {
 
 #[test]
 fn one_connection_too_many_is_told_so() {
-    let stage = Stage::with(Setting { limits: Limits { connections: 2, ..Limits::default() }, ..Setting::default() });
+    let limits = Limits { connections: 2, reserve: 0, ..Limits::default() };
+    let stage = Stage::with(Setting { limits, ..Setting::default() });
+    let token = stage.bearer(Scope::Peer);
     let mut open: Vec<Client> = (0..2).map(|_| stage.client()).collect();
     for client in &mut open {
-        assert_eq!(client.get("/health", &[]).status, 200);
+        assert_eq!(client.get("/health", &[("Authorization", &token)]).status, 200);
     }
     let mut refused = stage.client();
     let answer = refused.answer();
     assert_eq!((answer.status, &answer.json()["error"]["status"]), (503, &json!("UNAVAILABLE")));
     assert!(refused.is_closed());
-    assert_eq!(open[0].get("/health", &[]).status, 200);
+    assert_eq!(open[0].get("/health", &[("Authorization", &token)]).status, 200);
     drop(open.pop());
     let mut again = stage.client();
     // The place is free as soon as the door has seen the other go.

@@ -13,6 +13,7 @@ mod control;
 mod control_bodies;
 mod control_order;
 mod control_record;
+mod crowd;
 mod lanes;
 mod legacy;
 mod rest;
