@@ -19,9 +19,12 @@ use crate::fault::{Fault, Kind};
 use crate::feed::{Feed, Style, resume};
 use crate::message::{Message, context_id, task_id};
 use crate::params::Params;
-use crate::shape::{Artifact, Form, Task, pauses, state_named};
+use crate::shape::{Artifact, Form, Task, Told, pauses, state_named};
 use crate::site::{Beat, Site};
 use crate::stamp;
+
+/// Bytes of texts that are told of a task when there is no room for more.
+const BRIEF: usize = 4 << 10;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,8 +114,7 @@ impl Asked<'_> {
         if waits {
             view = self.settled(&view.id, pauses).await?;
         }
-        let results = self.results(&view.id);
-        self.answer(&self.form.sent(self.task(&view, history, &results)))
+        self.sent(&view, history, |told| self.answer(told))
     }
 
     fn stream(&self) -> Result<Given, Fault> {
@@ -123,8 +125,7 @@ impl Asked<'_> {
         let view = self.hand_in(message)?;
         let mut feed = self.feed((Some(view.id.clone()), at));
         if !self.frames {
-            let results = self.results(&view.id);
-            feed.begin_with_event(&self.form.sent(self.task(&view, history, &results)))?;
+            self.sent(&view, history, |told| Ok(feed.begin_with_event(told)?))?;
         }
         Ok(Given::Stream(Box::new(feed)))
     }
@@ -148,7 +149,7 @@ impl Asked<'_> {
         let view = self.named()?;
         let history = self.params.count("historyLength")?;
         let results = self.results(&view.id);
-        self.answer(&self.task(&view, history, &results))
+        self.answer(&self.task(&view, history, &results, &mut Excerpts::whole()))
     }
 
     /// A page of tasks. It ends early when its texts are long: texts of millions of bytes are had one task at a time.
@@ -207,7 +208,7 @@ impl Asked<'_> {
         let ended = self.settled(&task, TaskState::is_final);
         let view = within(self.site.limits.cancel, ended).await.unwrap_or(Ok(view))?;
         let results = self.results(&view.id);
-        self.answer(&self.task(&view, None, &results))
+        self.answer(&self.task(&view, None, &results, &mut Excerpts::whole()))
     }
 
     fn subscribe(&self) -> Result<Given, Fault> {
@@ -225,7 +226,7 @@ impl Asked<'_> {
         let mut feed = self.feed((Some(view.id.clone()), at));
         feed.expect_end();
         let results = self.results(&view.id);
-        feed.begin_with_event(&self.form.sent(self.task(&view, None, &results)))?;
+        feed.begin_with_event(&self.form.sent(self.task(&view, None, &results, &mut Excerpts::whole())))?;
         Ok(Given::Stream(Box::new(feed)))
     }
 
@@ -274,11 +275,32 @@ impl Asked<'_> {
         Ok(Given::Whole(page.finish()))
     }
 
-    /// A task, whole. `history` is how many messages of it are wanted, all of them when nothing is said.
-    fn task<'a>(&self, view: &'a TaskView, history: Option<usize>, results: &'a [Arc<StreamFrame>]) -> Task<'a> {
-        let mut cut = Excerpts::whole();
-        let artifacts = self.artifacts(view, results.iter(), &mut cut);
-        self.form.task(view, artifacts, history.is_none_or(|wanted| wanted > 0), &mut cut)
+    /// Tells the task that a message was for. Without room for all of it, its texts are cut: whoever sent the
+    /// message has to learn which task it became.
+    fn sent<T>(
+        &self,
+        view: &TaskView,
+        history: Option<usize>,
+        mut put: impl FnMut(&Told<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let results = self.results(&view.id);
+        let mut told = |mut cut| put(&self.form.sent(self.task(view, history, &results, &mut cut)));
+        match told(Excerpts::whole()) {
+            Err(fault) if fault.kind == Kind::Overloaded => told(Excerpts::new(BRIEF, BRIEF)),
+            told => told,
+        }
+    }
+
+    /// A task. `history` is how many messages of it are wanted, all of them when nothing is said.
+    fn task<'a>(
+        &self,
+        view: &'a TaskView,
+        history: Option<usize>,
+        results: &'a [Arc<StreamFrame>],
+        cut: &mut Excerpts,
+    ) -> Task<'a> {
+        let artifacts = self.artifacts(view, results.iter(), cut);
+        self.form.task(view, artifacts, history.is_none_or(|wanted| wanted > 0), cut)
     }
 
     fn artifacts<'a>(

@@ -95,6 +95,9 @@ fn answers_that_nobody_reads_have_a_limit_and_leave_the_operator_its_part() {
     );
     let short = stage.client().call("GetTask", &json!({"id": id, "historyLength": 0}), &[V1]).result();
     assert_eq!(short["contextId"], "a", "short answers need no room");
+    let brief = stage.client().call("SendMessage", &message(&format!("# {}", "x".repeat(LONG))), &[V1]).result();
+    let text = brief["task"]["history"][0]["parts"][0]["text"].as_str().unwrap();
+    assert!(brief["task"]["id"].is_string() && text.ends_with(" more bytes: ask for the task]"), "{}", text.len());
     let operator = stage.bearer(Scope::Operator);
     assert_eq!(get(&mut stage.client(), &[V1, ("Authorization", &operator)]), 200);
     drop(unread);
