@@ -26,6 +26,7 @@ fn write_each(writer: &mut TraceWriter, full: bool, key: Option<&record::TraceKe
     let task_id = TaskId::new();
     write_beginning(writer, full, &task_id);
     write_calls(writer, full, &task_id);
+    write_control(writer, full, &task_id);
     let task_end = TaskEnd {
         status: EndStatus::Failed,
         error_code: some(full, "E-RUN-001"),
@@ -106,8 +107,7 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
     let (blockers, reason, status, duration_ms) = (&["outside_scope"][..], "blocked", CallStatus::Ok, 2);
     let (phase, input) = (ReviewPhase::Propose, Body::Json(&input));
     let input_value = json!({"filePath": "a.txt"});
-    let change_id = EventId::new();
-    let events: [Event<'_>; 10] = [
+    let events: [Event<'_>; 7] = [
         ActionReview {
             turn,
             task_id,
@@ -155,6 +155,15 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             waited_ms: 3,
         }
         .into(),
+    ];
+    for event in events {
+        writer.append(None, event).unwrap();
+    }
+}
+
+fn write_control(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
+    let (turn, input_value, change_id) = (0, json!({"filePath": "a.txt"}), EventId::new());
+    let events: [Event<'_>; 3] = [
         ControlChange {
             principal: "controller",
             token_id: some(full, "0123456789abcdef"),
