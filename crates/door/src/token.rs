@@ -4,6 +4,8 @@
 //! the MAC, so a token of one scope cannot be turned into one of another; a further scope is one more tag.
 //! Neither the key nor a token can be printed, compared or serialized by accident.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ring::hmac;
@@ -66,7 +68,12 @@ impl Token {
 /// How a trace names a token: the first 16 hex digits of its SHA-256.
 pub(crate) fn token_id(token: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
-    digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let mut id = String::with_capacity(16);
+    for byte in digest.as_ref().iter().take(8) {
+        // Writing into a string cannot fail.
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
 }
 
 /// The key that a session's tokens are made and checked with; cleared from memory when it is dropped. It is
