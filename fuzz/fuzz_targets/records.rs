@@ -93,6 +93,8 @@ fn start(workdir: &Path) -> SessionStart<'_> {
         capture: Capture::Content,
         tools: &[],
         resumed_from: None,
+        control: None,
+        inference_choices: None,
         effective_grants: None,
     }
 }
