@@ -156,7 +156,7 @@ pub(crate) struct SessionArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// `@1` is the newest running session; or an id, the end of one, or the session's URL [default: @1]
+    /// `@1` is the newest running session; or an id, the end of one, or the session's URL; `@1` when absent
     #[arg(value_name = "SESSION|URL")]
     pub(crate) target: Option<String>,
     /// Begin with what the session still remembers: its last 4096 frames
@@ -211,7 +211,7 @@ impl SendArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// `@1` is the newest running session; or an id, the end of one, or the session's URL [default: @1]
+    /// `@1` is the newest running session; or an id, the end of one, or the session's URL; `@1` when absent
     #[arg(value_name = "SESSION|URL")]
     pub(crate) target: Option<String>,
     /// Cancel this task, by its id or the end of it, and let the session go on

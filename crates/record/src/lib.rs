@@ -11,7 +11,8 @@
 //! # let dir = tempfile::tempdir()?;
 //! # let start = record::SessionStart {
 //! #     mur_version: "0.1.0", capsule: "demo", capsule_version: "0.1.0", pid: 1, workdir: dir.path(), driver: "scripted",
-//! #     model: "script", scripted: Some(true), capture: Capture::Content, tools: &[], resumed_from: None, effective_grants: None,
+//! #     model: "script", scripted: Some(true), capture: Capture::Content, tools: &[], resumed_from: None, control: None,
+//! #     inference_choices: None, effective_grants: None,
 //! # };
 //! # let end = SessionEnd {
 //! #     status: EndStatus::Ok, error: None, tasks: 1, turns: 0, tool_calls: 0, input_tokens: 0, output_tokens: 0, duration_ms: 0,
