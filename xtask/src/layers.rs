@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fence", 1),
     ("secrets", 1),
     ("sandbox", 1),
+    ("socket", 1),
     ("vocab", 2),
     ("manifest", 3),
     ("policy", 4),

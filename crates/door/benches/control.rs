@@ -203,7 +203,7 @@ impl Driver for Silent {
 impl Wire for Silent {
     fn push(&mut self, _: &Message) {}
 
-    fn body(&self, _: CallParams) -> Vec<u8> {
+    fn body(&self, _: CallParams, _: Vec<u8>) -> Vec<u8> {
         Vec::new()
     }
 

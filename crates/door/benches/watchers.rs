@@ -174,7 +174,7 @@ impl Wire for Last {
         self.0 = message.text();
     }
 
-    fn body(&self, _: CallParams) -> Vec<u8> {
+    fn body(&self, _: CallParams, _: Vec<u8>) -> Vec<u8> {
         self.0.clone().into_bytes()
     }
 
@@ -206,7 +206,7 @@ impl Driver for Talker {
         params: CallParams,
         sink: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Reply, DriverError>> {
-        let frames: usize = String::from_utf8(wire.body(params)).unwrap().parse().unwrap();
+        let frames: usize = String::from_utf8(wire.body(params, Vec::new())).unwrap().parse().unwrap();
         Box::pin(async move {
             let mut tick = tokio::time::interval(if frames == BURST { Duration::from_micros(50) } else { BETWEEN });
             let filler = "x".repeat(if frames == BURST { 1000 } else { 60 });

@@ -42,7 +42,6 @@ mod serve;
 mod service;
 mod shape;
 mod site;
-mod socket;
 mod stamp;
 mod token;
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket::Socket;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -27,7 +28,6 @@ use crate::places::Room;
 use crate::refusal::Refusal;
 use crate::service::{self, Line};
 use crate::site::Site;
-use crate::socket::Socket;
 
 /// Bytes of a head that are kept; hyper takes a little more before it refuses.
 const HEAD: usize = 64 << 10;

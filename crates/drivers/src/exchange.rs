@@ -7,7 +7,7 @@
 
 mod unanswered;
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -92,6 +92,9 @@ pub(crate) struct HttpDriver<P> {
     setup: ClientSetup,
     // Made at the first call: TLS set-up is no part of a launch that never calls.
     client: OnceLock<Result<reqwest::Client, Fault>>,
+    /// The memory of the last body, for the next: half a megabyte that is asked of the system and given back for
+    /// each call costs more than the copying.
+    spare: Mutex<Vec<u8>>,
 }
 
 impl<P: Protocol> HttpDriver<P> {
@@ -114,7 +117,19 @@ impl<P: Protocol> HttpDriver<P> {
             retry: config.retry,
             idle_timeout: config.idle_timeout,
             client: OnceLock::new(),
+            spare: Mutex::default(),
         })
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a body's memory, unless a connection still holds it.
+    fn keep(&self, body: Bytes) {
+        if body.is_unique() {
+            *self.spare() = body.into();
+        }
     }
 
     async fn exchange(&self, call: &Call<'_, P>, sink: &mut dyn DeltaSink) -> Result<Reply, Fault> {
@@ -283,8 +298,11 @@ impl<P: Protocol> Driver for HttpDriver<P> {
     ) -> BoxFuture<'a, Result<Reply, DriverError>> {
         Box::pin(async move {
             let traceparent = params.traceparent.and_then(|context| HeaderValue::try_from(context.to_string()).ok());
-            let call = Call { driver: self, body: Bytes::from(wire.body(params)), traceparent };
-            with_retries(&self.retry, &call, sink).await
+            let buffer = std::mem::take(&mut *self.spare());
+            let call = Call { driver: self, body: Bytes::from(wire.body(params, buffer)), traceparent };
+            let outcome = with_retries(&self.retry, &call, sink).await;
+            self.keep(call.body);
+            outcome
         })
     }
 }

@@ -134,7 +134,7 @@ impl Driver for Scripted {
         sink: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Reply, DriverError>> {
         Box::pin(async move {
-            let results = serde_json::from_slice(&wire.body(params)).unwrap_or_default();
+            let results = serde_json::from_slice(&wire.body(params, Vec::new())).unwrap_or_default();
             with_retries(&self.retry, &Play { driver: self, results }, sink).await
         })
     }
@@ -170,7 +170,7 @@ impl Wire for ScriptedWire {
         }
     }
 
-    fn body(&self, _params: CallParams) -> Vec<u8> {
+    fn body(&self, _params: CallParams, _buffer: Vec<u8>) -> Vec<u8> {
         serde_json::to_vec(&self.results).unwrap_or_default()
     }
 

@@ -48,9 +48,9 @@ pub use model::{
     ConversationMode, Credential, Endpoint, Engine, Env, EnvName, EnvPattern, ExecutionMode, Exports, FilePath,
     Filesystem, Gateway, HeaderName, HeaderTemplate, HookEvent, HookPackage, Host, Implementation, Inference,
     Lifecycle, Listener, Literal, Manifest, ModPackage, ModelId, ModelLimits, Network, NetworkEntry, Observability,
-    Peer, PeerFetch, PeerFiles, Program, ReadGrant, RelativePath, Resources, Retry, Scheme, SecretName, Share, Shell,
-    ShellGateway, ShellName, SkillPackage, Spawn, StateEffect, TaskAcceptance, ToolPackage, Trace, TransportKind,
-    UpstreamAuth, Version,
+    Peer, PeerFetch, PeerFiles, Program, RESERVED_HEADERS, ReadGrant, RelativePath, Resources, Retry, Scheme,
+    SecretName, Share, Shell, ShellGateway, ShellName, SkillPackage, Spawn, StateEffect, TaskAcceptance, ToolPackage,
+    Trace, TransportKind, UpstreamAuth, Version,
 };
 pub use publisher::{MAX_DESCRIPTION, fold_description};
 pub use scaffold::{scaffold, scaffold_name};

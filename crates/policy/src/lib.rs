@@ -18,7 +18,9 @@
 //! A permit cannot be made outside this crate:
 //!
 //! ```compile_fail
-//! let permit = policy::Permit { action: todo!(), rules: todo!() };
+//! fn forge(action: policy::Action, rules: std::sync::Arc<policy::Rules>) -> policy::Permit {
+//!     policy::Permit { action, rules }
+//! }
 //! ```
 //!
 //! nor used twice:

@@ -1,30 +1,12 @@
 //! How a credential is written into a request: one header, one value with `{key}` in it.
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{ACCEPT_ENCODING, HeaderName, HeaderValue};
+use manifest::RESERVED_HEADERS;
 use secrets::Secret;
 
 use crate::Error;
 
 const PLACE: &str = "{key}";
-
-/// Headers that say where a request goes, who asks or how it is framed: none may carry a credential.
-const TAKEN: [&str; 15] = [
-    "host",
-    "origin",
-    "referer",
-    "cookie",
-    "connection",
-    "content-length",
-    "content-type",
-    "content-encoding",
-    "expect",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "accept-encoding",
-];
 
 /// The header that carries the credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +25,8 @@ impl UpstreamAuth {
         let header = header
             .parse::<HeaderName>()
             .map_err(|_| Error::AuthHeader { reason: "is not the name of an HTTP header" })?;
-        if TAKEN.contains(&header.as_str()) || header.as_str().starts_with("proxy-") {
+        let taken = RESERVED_HEADERS.contains(&header.as_str()) || header == ACCEPT_ENCODING;
+        if taken || header.as_str().starts_with("proxy-") {
             return Err(Error::AuthHeader { reason: "names a header that has another meaning" });
         }
         let Some((before, after)) = value.split_once(PLACE) else {
@@ -77,7 +60,7 @@ impl UpstreamAuth {
 mod tests {
     use secrets::Secret;
 
-    use super::{TAKEN, UpstreamAuth};
+    use super::{RESERVED_HEADERS, UpstreamAuth};
 
     #[test]
     fn a_template_is_rendered_and_shown_to_nobody() {
@@ -91,7 +74,9 @@ mod tests {
 
     #[test]
     fn headers_of_another_meaning_and_broken_templates_are_refused() {
-        for header in TAKEN.into_iter().chain(["Proxy-Authorization", "a b", "", "x:", "Host"]) {
+        for header in
+            RESERVED_HEADERS.iter().copied().chain(["accept-encoding", "Proxy-Authorization", "a b", "", "x:", "Host"])
+        {
             assert!(UpstreamAuth::new(header, "{key}").is_err(), "{header}");
         }
         for value in ["", "key", "{key}{key}", "{KEY}", "a\n{key}", "{key}é", "\t{key}"] {

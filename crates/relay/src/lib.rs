@@ -41,7 +41,6 @@ mod headers;
 mod keyring;
 mod refusal;
 mod serve;
-mod socket;
 mod target;
 mod upload;
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket::Socket;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,7 +22,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::exchange;
 use crate::gateway::Site;
-use crate::socket::Socket;
 
 /// Bytes of a head that are kept; hyper takes a little more before it refuses.
 const HEAD: usize = 64 << 10;

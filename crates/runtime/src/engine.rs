@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use fence::{ModelText, Source, Unfenced};
 use policy::Policy;
 use record::{
-    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, SessionEnd, SessionStart, TaskEnd,
-    TaskStart, TraceKey, TraceOptions, TraceWriter,
+    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, SessionEnd, SessionStart, TaskStart,
+    TraceKey, TraceOptions, TraceWriter,
 };
 use secrets::{Redactor, Vault};
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use vocab::{Clock, ContextId, Driver, EndStatus, Message, SessionId, TaskId, Tas
 
 use crate::board::{Board, Said, Work};
 use crate::control::{Control, ControlDeclared, DriverChoice};
-use crate::handle::{SessionHandle, SessionInfo, Shared};
+use crate::handle::{SessionHandle, SessionInfo, Shared, unrun};
 use crate::lifecycle::Lifecycle;
 use crate::outbox::{Outbox, Place, lookalikes, millis};
 use crate::registry::Registry;
@@ -338,18 +338,7 @@ impl Session {
     /// A task whose conversation cannot be opened fails; the session goes on.
     fn unopened(&self, shared: &Shared, place: &Place, error: &RecordError) -> Result<TaskReport, RecordError> {
         let reason = format!("the task's conversation cannot be opened: {error}; {}", error.hint());
-        let line = TaskEnd {
-            task_id: &place.task,
-            status: EndStatus::Failed,
-            error_code: Some(error.code()),
-            error: Some(&reason),
-            reply: None,
-            turns: 0,
-            tool_calls: 0,
-            input_tokens: 0,
-            output_tokens: 0,
-            duration_ms: 0,
-        };
+        let line = unrun(&place.task, EndStatus::Failed, Some(error.code()), &reason);
         shared.outbox.event(Some(&place.parent), line)?;
         let end = End { status: EndStatus::Failed, reply: String::new(), reason: Some(reason) };
         let said = Said { message: end.reason.as_deref(), response: None };

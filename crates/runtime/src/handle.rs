@@ -318,18 +318,7 @@ impl Shared {
 
     /// Ends a task that never ran.
     fn never_ran(&self, board: &mut Board, task: &TaskId, status: EndStatus, why: &str) -> Result<(), RecordError> {
-        let line = TaskEnd {
-            task_id: task,
-            status,
-            error_code: None,
-            error: Some(why),
-            reply: None,
-            turns: 0,
-            tool_calls: 0,
-            input_tokens: 0,
-            output_tokens: 0,
-            duration_ms: 0,
-        };
+        let line = unrun(task, status, None, why);
         let written = self.outbox.event(Some(&self.start), line).map(drop);
         self.state_of(board, task, status.into(), Said { message: Some(why), response: None });
         written
@@ -382,6 +371,27 @@ impl Shared {
     /// How long a tool's question waits.
     pub(crate) fn patience(&self) -> Duration {
         self.info.lifecycle.input_timeout
+    }
+}
+
+/// The last line of a task that took no turn.
+pub(crate) fn unrun<'a>(
+    task_id: &'a TaskId,
+    status: EndStatus,
+    error_code: Option<&'a str>,
+    why: &'a str,
+) -> TaskEnd<'a> {
+    TaskEnd {
+        task_id,
+        status,
+        error_code,
+        error: Some(why),
+        reply: None,
+        turns: 0,
+        tool_calls: 0,
+        input_tokens: 0,
+        output_tokens: 0,
+        duration_ms: 0,
     }
 }
 

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 struct Json {
     /// ASCII characters written as `\u00XX`.
     unicode: &'static str,
-    /// Non-ASCII written as `\uXXXX`.
+    /// Non-ASCII written as `\u` and four hex digits.
     ascii_only: bool,
     /// `/` written as `\/`.
     slash: bool,
@@ -191,7 +191,7 @@ fn json(out: &mut Vec<u8>, value: &str, style: &Json, digits: &[u8; 16]) {
     }
 }
 
-/// `\uXXXX`, twice for a character beyond the first plane.
+/// `\u` and four hex digits, twice for a character beyond the first plane.
 fn unicode(out: &mut Vec<u8>, c: char, digits: &[u8; 16]) {
     for unit in c.encode_utf16(&mut [0; 2]) {
         let [high, low] = unit.to_be_bytes();

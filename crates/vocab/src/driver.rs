@@ -42,8 +42,9 @@ pub trait Wire: Send + Sync {
     /// next call; the runtime's history guarantees it.
     fn push(&mut self, message: &Message);
 
-    /// The whole request body for these parameters.
-    fn body(&self, params: CallParams) -> Vec<u8>;
+    /// The whole request body for these parameters. It stands in `buffer`, whose content is dropped and whose
+    /// memory is used again: a long conversation's body is large, and new for each call.
+    fn body(&self, params: CallParams, buffer: Vec<u8>) -> Vec<u8>;
 
     /// Bytes of the request without its parameters, for estimating its tokens: no body is built.
     fn len(&self) -> usize;

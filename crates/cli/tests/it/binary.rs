@@ -52,7 +52,9 @@ impl Mur {
 
     /// A text with the paths of this run's directories named instead.
     pub(crate) fn named(&self, text: &str) -> String {
-        text.replace(&path_text(&self.home.home()), "[home]").replace(&path_text(self.home.root()), "[root]")
+        let places =
+            [(self.home.home(), "[home]"), (self.home.workdir(), "[workdir]"), (self.home.root().to_owned(), "[root]")];
+        places.iter().fold(text.to_owned(), |text, (path, name)| text.replace(&path_text(path), name))
     }
 
     /// Status and both streams, for a snapshot.

@@ -45,7 +45,7 @@ fn nothing_that_exists_is_written_over() {
     assert_snapshot!(mur.shown(&mur.run(&["init"])), @r"
     exit 2
     --- stderr
-    error[E-INI-001]: `[root]/work/murmur.yaml` exists already
+    error[E-INI-001]: `[workdir]/murmur.yaml` exists already
       hint: name another directory, or move that file away
     ");
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine\n");

@@ -60,7 +60,11 @@ impl Event {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let tcp = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap(), address)
+    }
+
+    /// A client on a connection that is there already.
+    pub(crate) fn over(tcp: TcpStream, address: SocketAddr) -> Self {
         tcp.set_nodelay(true).unwrap();
         // A door that does not answer fails the test instead of hanging it.
         tcp.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

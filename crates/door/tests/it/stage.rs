@@ -1,7 +1,6 @@
 //! A session with a door: a model that does what a task's text says, a few tools, records of its own.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -33,7 +32,6 @@ pub(crate) struct Setting {
     pub(crate) authentication: bool,
     /// What a controller may change.
     pub(crate) control: ControlDeclared,
-    pub(crate) bind: IpAddr,
 }
 
 impl Default for Setting {
@@ -43,7 +41,6 @@ impl Default for Setting {
             limits: Limits::default(),
             authentication: false,
             control: ControlDeclared::default(),
-            bind: [127, 0, 0, 1].into(),
         }
     }
 }
@@ -101,7 +98,7 @@ impl Stage {
         };
         let mut session = Session::start(setup).unwrap();
         let handle = session.handle();
-        let listening = Listening::bind((setting.bind, 0).into()).unwrap();
+        let listening = Listening::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let url = listening.url();
         let key = Arc::new(TokenKey::new().unwrap());
         let options = Options {
@@ -204,7 +201,7 @@ impl Wire for History {
     }
 
     /// The last task's commands, and then a line with a `#` when its tool has answered.
-    fn body(&self, _: CallParams) -> Vec<u8> {
+    fn body(&self, _: CallParams, _: Vec<u8>) -> Vec<u8> {
         let task = self.0.iter().rfind(|message| message.role == Role::User).unwrap();
         let answered = self.0.last().unwrap().role == Role::Tool;
         format!("{}\n{}", task.text(), if answered { "#" } else { "" }).into_bytes()
@@ -238,7 +235,7 @@ impl Driver for Obedient {
         params: CallParams,
         sink: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Reply, DriverError>> {
-        let told = String::from_utf8(wire.body(params)).unwrap();
+        let told = String::from_utf8(wire.body(params, Vec::new())).unwrap();
         Box::pin(async move {
             let answered = told.ends_with("\n#");
             let mut text = String::new();

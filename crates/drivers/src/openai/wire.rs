@@ -137,8 +137,9 @@ impl Wire for OpenAiWire {
         }
     }
 
-    fn body(&self, params: CallParams) -> Vec<u8> {
-        let mut body = Vec::with_capacity(self.prefix.len() + self.history.len() + 128);
+    fn body(&self, params: CallParams, mut body: Vec<u8>) -> Vec<u8> {
+        body.clear();
+        body.reserve(self.prefix.len() + self.history.len() + 128);
         body.extend_from_slice(self.prefix.bytes());
         body.extend_from_slice(self.history.bytes());
         if let Some(images) = self.waiting() {

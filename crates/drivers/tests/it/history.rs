@@ -13,7 +13,7 @@ fn offline(name: &str) -> Box<dyn Driver> {
 }
 
 fn body(wire: &dyn Wire) -> Value {
-    serde_json::from_slice(&wire.body(PARAMS)).unwrap()
+    serde_json::from_slice(&wire.body(PARAMS, Vec::new())).unwrap()
 }
 
 fn calls(ids: &[&str]) -> Message {
@@ -124,12 +124,14 @@ fn the_serialized_history_is_only_ever_appended_to() {
         let mut wire = asked(driver.as_ref());
         wire.push(&calls(&["a"]));
         wire.push(&result("a", "one"));
-        let before =
-            String::from_utf8(wire.body(PARAMS)).unwrap().replace(r#","cache_control":{"type":"ephemeral"}"#, "");
+        let before = String::from_utf8(wire.body(PARAMS, Vec::new()))
+            .unwrap()
+            .replace(r#","cache_control":{"type":"ephemeral"}"#, "");
         wire.push(&calls(&["b"]));
         wire.push(&result("b", "two"));
-        let after =
-            String::from_utf8(wire.body(PARAMS)).unwrap().replace(r#","cache_control":{"type":"ephemeral"}"#, "");
+        let after = String::from_utf8(wire.body(PARAMS, Vec::new()))
+            .unwrap()
+            .replace(r#","cache_control":{"type":"ephemeral"}"#, "");
         let kept = before.split("],\"max_tokens\"").next().unwrap().trim_end_matches("]}");
         assert!(after.starts_with(kept), "{name}: a provider's cache only serves an unchanged prefix");
     }

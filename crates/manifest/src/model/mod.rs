@@ -28,8 +28,8 @@ pub use settings::{
 pub use words::{
     AfterTask, AgentSetting, ArtifactName, ArtifactRuntime, AuthenticationScheme, BuiltinDriver, BuiltinTool,
     CapsuleName, Capture, ChoiceName, CommandLine, Containment, ControlSetting, ConversationMode, EnvName, EnvPattern,
-    ExecutionMode, HeaderName, HeaderTemplate, HookEvent, Implementation, ModelId, RelativePath, SecretName, ShellName,
-    StateEffect, TaskAcceptance, TransportKind, Version,
+    ExecutionMode, HeaderName, HeaderTemplate, HookEvent, Implementation, ModelId, RESERVED_HEADERS, RelativePath,
+    SecretName, ShellName, StateEffect, TaskAcceptance, TransportKind, Version,
 };
 
 pub use crate::decode::FilePath;

@@ -357,8 +357,8 @@ fn command_line(text: &str) -> Result<(), Fault> {
     check(holds, text, "a command on one line")
 }
 
-/// Headers that the runtime or the connection owns.
-const RESERVED_HEADERS: &[&str] = &[
+/// Headers that the runtime or the connection owns: none may carry a credential. Lower-case.
+pub const RESERVED_HEADERS: &[&str] = &[
     "host",
     "origin",
     "referer",

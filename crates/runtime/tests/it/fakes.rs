@@ -51,7 +51,7 @@ impl Wire for FakeWire {
         self.0.lock().unwrap().push(message.clone());
     }
 
-    fn body(&self, _: CallParams) -> Vec<u8> {
+    fn body(&self, _: CallParams, _: Vec<u8>) -> Vec<u8> {
         Vec::new()
     }
 

@@ -1,6 +1,13 @@
-//! A connection that gives up on a client which takes nothing of what is written to it.
+//! A TCP connection that is given up when the other side takes nothing of what is written to it.
 //!
 //! Reads are bounded elsewhere, by what they are for: a head, a body, a connection's end.
+//!
+//! ```no_run
+//! # async fn serve(tcp: tokio::net::TcpStream) {
+//! let connection = socket::Socket::new(tcp, std::time::Duration::from_secs(60));
+//! # drop(connection);
+//! # }
+//! ```
 
 use std::io;
 use std::pin::Pin;
@@ -11,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// The connection.
-pub(crate) struct Socket {
+/// The connection. A write that stalls for too long fails with [`io::ErrorKind::TimedOut`].
+pub struct Socket {
     tcp: TcpStream,
     stall: Duration,
     /// Runs while a write waits.
@@ -20,7 +27,9 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn new(tcp: TcpStream, stall: Duration) -> Self {
+    /// Takes a connection over; `stall` is how long a write may make no progress.
+    #[must_use]
+    pub fn new(tcp: TcpStream, stall: Duration) -> Self {
         Self { tcp, stall, timer: None }
     }
 
