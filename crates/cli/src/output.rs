@@ -4,7 +4,9 @@
 //! dropped, and [`Output::gone`] lets a long command stop early. So an exit status says what a command
 //! found, never who was listening. Any other failure, such as a full disk, is an error.
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
+
+use crate::terminal::Escaping;
 
 /// Standard output until the end of a command.
 pub(crate) struct Output {
@@ -18,9 +20,10 @@ impl Output {
         Self::over(Box::new(anstream::stdout().lock()))
     }
 
-    /// For data: every byte goes through as it is.
+    /// For data: every byte goes through as it is, but on a terminal what could steer it is escaped as in JSON.
     pub(crate) fn plain() -> Self {
-        Self::over(Box::new(io::stdout().lock()))
+        let out = io::stdout().lock();
+        if out.is_terminal() { Self::over(Box::new(Escaping::new(out))) } else { Self::over(Box::new(out)) }
     }
 
     fn over(inner: Box<dyn Write>) -> Self {

@@ -129,7 +129,7 @@ impl Observer for Progress {
             }
             Frame::Warning { code, text } => {
                 let yellow = AnsiColor::Yellow.on_default();
-                self.warn(format_args!("{yellow}warning[{code}]{yellow:#}: {text}"));
+                self.warn(format_args!("{yellow}warning[{code}]{yellow:#}: {}", printable(text)));
             }
             Frame::TurnEnded { tool_calls } => {
                 self.end_line();

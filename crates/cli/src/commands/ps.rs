@@ -17,7 +17,7 @@ use crate::client::{Client, Target};
 use crate::failure::Failure;
 use crate::launch::record_failure;
 use crate::output::Output;
-use crate::terminal::{cut, printable};
+use crate::terminal::{cut, tell};
 
 /// How long a session has to say how it is.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &JsonArgs) -> Result<u8, Failure> {
     let mut out = if args.json { Output::plain() } else { Output::styled() };
     if sessions.is_empty() && !args.json {
         out.finish()?;
-        writeln!(anstream::stderr(), "no session is running in `{}`", home.path().display())?;
+        tell(&format!("no session is running in `{}`\n", home.path().display()))?;
         return Ok(0);
     }
     let statuses = statuses(&sessions)?;
@@ -101,7 +101,7 @@ fn row(session: &RunningSession, status: Option<&str>, now: u64) -> [String; COL
         cut(status.unwrap_or("no answer"), WIDE),
         session.pid.to_string(),
         lasted(now.saturating_sub(session.started_ms)),
-        printable(&session.url).into_owned(),
+        cut(&session.url, WIDE),
     ]
 }
 

@@ -18,7 +18,7 @@ use crate::client::{Client, Follow, News, Status, Target, Told, on_interrupt};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::task;
-use crate::terminal::{one_line, printable, tell};
+use crate::terminal::{one_line, printable, tell, word};
 
 pub(crate) fn run(args: &SendArgs) -> Result<u8, Failure> {
     let outcome = send(args);
@@ -46,7 +46,7 @@ fn send(args: &SendArgs) -> Result<u8, Failure> {
         // What was written last may be half a line.
         let _ = tell(&match watched.get() {
             Some(task) => format!("\n{}", goes_on(&name, task)),
-            None => format!("\nnot known whether the session has the task: `mur watch {name}` shows\n"),
+            None => format!("\nnot known whether the session has the task: `mur watch {}` shows\n", word(&name)),
         });
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -89,7 +89,7 @@ fn text(argument: &str) -> Result<String, Failure> {
 
 /// What is told of a task that nobody waits for any more.
 fn goes_on(name: &str, task: &str) -> String {
-    let (name, task) = (printable(name), printable(task));
+    let (name, task) = (word(name), word(task));
     format!("the task goes on: `mur watch {name}` shows it, `mur stop {name} --task {task}` cancels it\n")
 }
 
@@ -148,7 +148,7 @@ async fn converse(args: &SendArgs, client: &Client, text: &str, taken: &OnceLock
 
 /// The session went before it said what becomes of the task.
 fn untold(client: &Client, why: &str) -> Failure {
-    let name = printable(client.target().name()).into_owned();
+    let name = word(client.target().name());
     Failure::failed(format!("the end of the task was not told: {}", printable(why)))
         .code("E-NET-005")
         .hint(format!("`mur watch {name}` shows what the session does, `mur trace show` what is on record"))

@@ -14,7 +14,7 @@ use crate::client::{
 };
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::terminal::{one_line, printable, tell};
+use crate::terminal::{one_line, printable, tell, word};
 
 pub(crate) fn run(args: &WatchArgs) -> Result<u8, Failure> {
     let client = Client::new(Target::find(args.target.as_deref(), args.token_file.as_deref())?)?;
@@ -175,7 +175,7 @@ impl Screen {
         }
         shown.push('\n');
         if state == "input-required" {
-            let (name, task) = (printable(&self.session), printable(&status.task));
+            let (name, task) = (word(&self.session), word(&status.task));
             shown.push_str(&format!("  {DIM}hint:{DIM:#} answer with `mur send {name} --task {task} \"…\"`\n"));
         }
         shown

@@ -236,3 +236,68 @@ fn a_token_goes_to_its_session_alone() {
     assert_eq!(stage.mur.run(&["stop", &format!("{}/", session.url())]).status, Some(0));
     session.end();
 }
+
+/// What moves the cursor, erases, colours, renames the window or turns the writing around.
+const HOSTILE: &str = "a\rb\u{8}\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}2J\u{85}\u{7f}\u{202e}\u{2066}; touch x";
+
+/// Whether a terminal shows all of it and obeys nothing but our styles.
+fn is_shown(text: &str) -> bool {
+    let text = text.replace("\r\n", "\n");
+    let mut pieces = text.split('\u{1b}');
+    let first = pieces.next().unwrap_or_default();
+    let rest = pieces.map(|piece| {
+        let (style, rest) = piece.split_once('m').unwrap_or((piece, ""));
+        if style.chars().all(|char| char.is_ascii_digit() || "[;".contains(char)) { rest } else { "\u{1b}" }
+    });
+    let harmless = |char: char| {
+        let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        !turns && (!char.is_control() || char == '\n' || char == '\t')
+    };
+    std::iter::once(first).chain(rest).all(|piece| piece.chars().all(harmless))
+}
+
+#[test]
+fn nothing_that_a_server_says_steers_the_terminal() {
+    let frames = [
+        ("status", json!({"id": HOSTILE, "context_id": HOSTILE, "status": {"state": "working", "message": HOSTILE}})),
+        ("text", json!({"id": HOSTILE, "text": HOSTILE, "final": false})),
+        ("thinking", json!({"id": HOSTILE, "text": HOSTILE, "final": true})),
+        ("tool-call-started", json!({"id": HOSTILE, "tool_name": HOSTILE})),
+        ("artifact", json!({"id": HOSTILE, "artifact": {"tool_name": HOSTILE, "content": HOSTILE, "exit_code": 1}})),
+        (HOSTILE.split('\r').next_back().unwrap(), json!({HOSTILE: HOSTILE})),
+        ("error", json!({"error": HOSTILE})),
+        ("status", json!({"id": HOSTILE, "status": {"state": "input-required", "message": HOSTILE}})),
+        ("status", json!({"id": HOSTILE, "status": {"state": "completed", "response": HOSTILE}, "final": true})),
+        ("capsule-closed", json!({})),
+    ];
+    let body: String = frames
+        .iter()
+        .enumerate()
+        .map(|(at, (event, data))| format!("id: {}\nevent: {event}\ndata: {data}\n\n", at + 1))
+        .collect();
+    let refused = json!({"error": {"code": -32001, "message": HOSTILE}}).to_string();
+    let mur = Mur::new();
+    for args in [&["watch"][..], &["watch", "--json"], &["send"], &["send", "--json"], &["stop"]] {
+        for answered in [events(&body), answer("400 Bad Request", "content-type: application/json\r\n", &refused)] {
+            let canned = Canned::start(vec![answered.clone(), answered]);
+            let url = canned.url();
+            let more = if args[0] == "send" { vec![url.as_str(), "hello"] } else { vec![url.as_str()] };
+            let all: Vec<&str> = args.iter().copied().chain(more).collect();
+            let piped = mur.run(&all);
+            let (status, seen, stderr) = on_a_terminal(mur.command(&all).env("TERM", "xterm"));
+            assert_eq!(status, piped.status, "{all:?}: {stderr}");
+            assert!(is_shown(&seen) && is_shown(&stderr), "{all:?}: {seen:?} {stderr:?}");
+            if !args.contains(&"--json") {
+                assert!(is_shown(piped.stdout()) || args[0] == "send", "{all:?}: {:?}", piped.stdout());
+                assert!(!seen.contains("--task a") && !stderr.contains("--task a"), "{seen:?} {stderr:?}");
+                continue;
+            }
+            let read =
+                |text: &str| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
+            assert_eq!(read(&seen), read(piped.stdout()), "{all:?}");
+            if status == Some(0) {
+                assert!(piped.stdout().contains("\u{9b}2J\u{85}\u{7f}\u{202e}"), "a program gets every byte");
+            }
+        }
+    }
+}

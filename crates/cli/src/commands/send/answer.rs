@@ -9,7 +9,7 @@ use crate::args::SendArgs;
 use crate::client::{Client, DIM, Said, Status, Told, call_result, notice, state_colour};
 use crate::failure::{FAILED, Failure};
 use crate::output::Output;
-use crate::terminal::{one_line, printable, tell};
+use crate::terminal::{one_line, printable, tell, word};
 
 /// The reply on its way out.
 pub(super) struct Answer {
@@ -65,7 +65,7 @@ impl Answer {
                 "context_id": status.context_id,
             }));
         }
-        let (task, context) = (printable(&status.task), printable(&status.context_id));
+        let (task, context) = (one_line(&status.task, 100), one_line(&status.context_id, 100));
         self.note(&format!("{DIM}task     {task}\ncontext  {context}{DIM:#}\n"))
     }
 
@@ -136,7 +136,7 @@ impl Answer {
             err.push_str(&format!("{colour}{}{colour:#}: {reason}\n", one_line(state, 40)));
         }
         if state == "input-required" {
-            let (name, task) = (printable(client.target().name()), printable(&status.task));
+            let (name, task) = (word(client.target().name()), word(&status.task));
             err.push_str(&format!("  {DIM}hint:{DIM:#} answer with `mur send {name} --task {task} \"…\"`\n"));
         }
         // A closed stderr changes nothing of how the task ended.

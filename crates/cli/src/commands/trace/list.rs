@@ -15,6 +15,7 @@ use super::{failure, home, unended};
 use crate::args::JsonArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::terminal::tell;
 
 /// Capsule and error texts are cut at so many characters.
 const WIDE: usize = 80;
@@ -28,7 +29,7 @@ pub(crate) fn list(args: &JsonArgs) -> Result<u8, Failure> {
     } else if sessions.is_empty() {
         // The table would have no row.
         Output::styled().finish()?;
-        writeln!(anstream::stderr(), "no sessions on record in `{}`", home.path().display())?;
+        tell(&format!("no sessions on record in `{}`\n", home.path().display()))?;
     } else {
         table(rows)?;
     }

@@ -272,8 +272,7 @@ impl Story<'_> {
     /// The reply is what a person asked for: it is shown whole.
     fn reply(&mut self, reply: &str) -> io::Result<()> {
         for line in reply.lines() {
-            // A carriage return inside a line would let its end cover its beginning.
-            writeln!(self.out, "  {DIM}│{DIM:#} {}", printable(line).replace('\r', "\\r"))?;
+            writeln!(self.out, "  {DIM}│{DIM:#} {}", printable(line))?;
         }
         Ok(())
     }

@@ -40,8 +40,6 @@ pub(super) fn inline(text: &str, most: usize) -> String {
             '\n' => line.push_str("\\n"),
             '\r' => line.push_str("\\r"),
             '\t' => line.push_str("\\t"),
-            // Line breaks of their own, and a mark that turns the writing around.
-            '\u{2028}' | '\u{2029}' | '\u{61c}' => line.extend(char.escape_unicode()),
             other => line.push(other),
         }
     }

@@ -18,7 +18,7 @@ use super::{failure, home};
 use crate::args::VerifyArgs;
 use crate::failure::{FAILED, Failure};
 use crate::output::Output;
-use crate::terminal::count;
+use crate::terminal::{self, count};
 
 /// Paths are cut at so many characters.
 const WIDE: usize = 400;
@@ -114,15 +114,15 @@ fn missing(status: &VerifyStatus) -> Option<(String, &'static str)> {
 fn warn(report: &VerifyReport, shown: &str, missing: Option<(String, &str)>) -> std::io::Result<()> {
     let Some((why, hint)) = missing else { return Ok(()) };
     let style = colour("unfinished");
-    let mut err = anstream::stderr().lock();
-    writeln!(err, "{style}warning{style:#}: `{shown}` {why}")?;
+    let mut lines = format!("{style}warning{style:#}: `{shown}` {why}\n");
     if report.torn_bytes > 0 {
-        writeln!(err, "  {} of an unfinished line follow the last whole one", count(report.torn_bytes, "byte"))?;
+        let bytes = count(report.torn_bytes, "byte");
+        lines.push_str(&format!("  {bytes} of an unfinished line follow the last whole one\n"));
     }
     if report.status == VerifyStatus::Unchecked {
-        writeln!(err, "  hint: {hint}")?;
+        lines.push_str(&format!("  hint: {hint}\n"));
     }
-    Ok(())
+    terminal::tell(&lines)
 }
 
 fn advice(reason: &BreakReason) -> &'static str {
