@@ -9,7 +9,7 @@ use std::fmt;
 use crate::block::neutralise;
 
 /// A sanitised source name, as it stands in the opening marker: `tool:<name>`,
-/// `tool:<connection>/<tool>` or `task:<origin>`.
+/// `tool:<connection>/<tool>`, `task:<origin>` or `runtime:compaction`.
 ///
 /// Markers in the name are rewritten, then `>` becomes `_` and a carriage return or a newline a
 /// space.
@@ -37,6 +37,13 @@ impl Source {
     #[must_use]
     pub fn task(origin: &str) -> Self {
         Self::sanitised(&format!("task:{origin}"))
+    }
+
+    /// A summary of earlier turns that the runtime had made: `runtime:compaction`. A model wrote it over
+    /// whatever the turns held, so it is no word of the runtime or the operator.
+    #[must_use]
+    pub fn compaction() -> Self {
+        Self::sanitised("runtime:compaction")
     }
 
     /// A name that was stored with a fenced text. Sanitised again, which changes no name that this

@@ -11,8 +11,8 @@ mod words;
 
 pub use field::{Body, CallId, EventSpec, KeyRule, KeySpec, ReviewTarget, TargetOf};
 pub use table::{
-    ActionReview, CallDenied, ControlApplied, ControlChange, ControlRefused, EVENTS, Event, Inference, InferenceError,
-    InputReceived, InputRequired, SessionEnd, SessionStart, Shell, SkillCall, TaskEnd, TaskReceived, TaskStart,
-    ToolCallEvent, reference_markdown,
+    ActionReview, CallDenied, Compaction, ControlApplied, ControlChange, ControlRefused, EVENTS, Event,
+    GatewayCredential, Inference, InferenceError, InputReceived, InputRequired, SessionEnd, SessionStart, Shell,
+    SkillCall, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, reference_markdown,
 };
 pub use words::{CallStatus, Capture, Decision, ReviewPhase, Verdict};

@@ -62,14 +62,14 @@ mod regular;
 mod running;
 mod trace;
 
-pub use conversation::{ConversationReader, ConversationWriter, Reopened, pair_up};
+pub use conversation::{ConversationReader, ConversationWriter, Reopened, compact, pair_up};
 pub use digest::Digest;
 pub use error::{Error, LineFault, Unsafe};
 pub use event::{
-    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, ControlApplied, ControlChange, ControlRefused,
-    Decision, EVENTS, Event, EventSpec, Inference, InferenceError, InputReceived, InputRequired, KeyRule, KeySpec,
-    ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart,
-    ToolCallEvent, Verdict, reference_markdown,
+    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
+    ControlRefused, Decision, EVENTS, Event, EventSpec, GatewayCredential, Inference, InferenceError, InputReceived,
+    InputRequired, KeyRule, KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf,
+    TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict, reference_markdown,
 };
 pub use home::Home;
 pub use key::{PublicKey, TraceKey};

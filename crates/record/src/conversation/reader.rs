@@ -1,5 +1,8 @@
 //! Reading a conversation back into the very messages that were written.
 //!
+//! Read line by line it is everything that was ever said; [`history`](ConversationReader::history) puts
+//! summaries in place of what they replace.
+//!
 //! A line names its fence once; which of its texts stand inside shows in the texts, because a fenced
 //! one begins with a marker of the runtime's own. This is the one place that restores model text.
 
@@ -12,12 +15,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use vocab::{Arguments, Message, MessageId, Part, Role, Thinking, ToolCall};
 
+use super::compact;
 use crate::line::{CLOSER, OPENER};
 use crate::lines::{Lines, Next};
 use crate::regular::{self, Links};
 use crate::{Error, LineFault};
 
-/// The messages of a record, in order. An unfinished last line ends the reading like the file's end.
+/// The messages of a record, in order: all of them, also those that a later one, a summary, replaces. An unfinished last line ends the reading like the file's end.
 #[derive(Debug)]
 pub struct ConversationReader {
     lines: Lines<BufReader<File>>,
@@ -38,13 +42,23 @@ impl ConversationReader {
     pub(crate) fn over(file: File, path: &Path) -> Self {
         Self { lines: Lines::of(file), path: path.to_owned(), failed: false }
     }
-}
 
-impl Iterator for ConversationReader {
-    type Item = Result<Message, Error>;
+    /// The history as the model is given it: each summary in place of the messages that it replaces.
+    pub(crate) fn history(mut self) -> Result<Vec<Message>, Error> {
+        let mut history = Vec::new();
+        while let Some(entry) = self.entry() {
+            let Entry { message, replaces } = entry?;
+            if replaces.is_empty() {
+                history.push(message);
+            } else if !compact(&mut history, message, &replaces) {
+                let fault = LineFault::Form("`replaces` names a message that does not stand before it".into());
+                return Err(Error::BadLine { path: self.path.clone(), line: self.lines.number(), fault });
+            }
+        }
+        Ok(history)
+    }
 
-    /// The next message; after an error, nothing.
-    fn next(&mut self) -> Option<Self::Item> {
+    fn entry(&mut self) -> Option<Result<Entry, Error>> {
         if self.failed {
             return None;
         }
@@ -61,6 +75,22 @@ impl Iterator for ConversationReader {
         self.failed = read.is_err();
         Some(read.map_err(|fault| Error::BadLine { path: self.path.clone(), line: number, fault }))
     }
+}
+
+impl Iterator for ConversationReader {
+    type Item = Result<Message, Error>;
+
+    /// The next message; after an error, nothing.
+    fn next(&mut self) -> Option<Self::Item> {
+        self.entry().map(|entry| entry.map(|entry| entry.message))
+    }
+}
+
+/// A line: a message, and the earlier ones that it stands for if it is a summary.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) message: Message,
+    pub(crate) replaces: Vec<MessageId>,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +111,8 @@ struct StoredMessage<'a> {
     content: Vec<StoredPart<'a>>,
     id: MessageId,
     fence: Option<String>,
+    #[serde(default)]
+    replaces: Vec<MessageId>,
 }
 
 /// A part of any type. Arguments are read from their own text: they may be nested as deep as JSON is
@@ -112,19 +144,20 @@ enum StoredKind {
     Image,
 }
 
-pub(crate) fn parse(line: &[u8]) -> Result<Message, LineFault> {
+fn parse(line: &[u8]) -> Result<Entry, LineFault> {
     let stored: StoredMessage<'_> = serde_json::from_slice(line).map_err(|error| LineFault::Form(error.to_string()))?;
     let fence = stored.fence.as_deref();
     let content = stored.content.into_iter().map(|part| restore(part, fence)).collect::<Result<_, _>>()?;
     let message = Message { id: stored.id, role: Role::User, content, tool_call_id: None, is_error: false };
-    Ok(match stored.role {
+    let message = match stored.role {
         StoredRole::User => message,
         StoredRole::Assistant => Message { role: Role::Assistant, ..message },
         StoredRole::Tool => {
             let id = need(stored.tool_call_id, "tool_call_id")?;
             Message { role: Role::Tool, tool_call_id: Some(id), is_error: stored.is_error, ..message }
         }
-    })
+    };
+    Ok(Entry { message, replaces: stored.replaces })
 }
 
 fn restore(part: StoredPart<'_>, fence: Option<&str>) -> Result<Part, LineFault> {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use secrets::Redactor;
-use vocab::{ContextId, Message, Role};
+use vocab::{ContextId, Message, MessageId, Role};
 
 use super::{ConversationReader, pair_up};
 use crate::append::AppendFile;
@@ -25,7 +25,8 @@ pub struct ConversationWriter {
 pub struct Reopened {
     /// For what comes next.
     pub writer: ConversationWriter,
-    /// The history, the completed results included.
+    /// The history as the model is given it: summaries in place of what they replace, the completed results
+    /// included.
     pub messages: Vec<Message>,
     /// Bytes of an unfinished last line that were cut off.
     pub cut_bytes: u64,
@@ -43,7 +44,7 @@ impl ConversationWriter {
         home.conversation_dir(context)?;
         let (file, cut_bytes) = AppendFile::open_or_create(&home.conversation_path(context))?;
         let reader = ConversationReader::over(file.reader()?, file.path());
-        let mut messages = reader.collect::<Result<Vec<Message>, Error>>()?;
+        let mut messages = reader.history()?;
         let mut writer = Self { file, redactor, buffers: Buffers::default() };
         let missing = pair_up(&messages);
         let completed = missing.len();
@@ -67,11 +68,24 @@ impl ConversationWriter {
     /// call is [`Error::Stopped`] until [`retry`](Self::retry) succeeds; only [`Error::LineTooLong`]
     /// leaves the writer usable.
     pub fn append(&mut self, message: &Message) -> Result<(), Error> {
+        self.line(message, &[])
+    }
+
+    /// Appends a summary: from here on it stands in the history for the earlier messages that it replaces
+    /// ([`compact`](crate::compact)). Those stay on record.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    pub fn append_summary(&mut self, summary: &Message, replaces: &[MessageId]) -> Result<(), Error> {
+        self.line(summary, replaces)
+    }
+
+    fn line(&mut self, message: &Message, replaces: &[MessageId]) -> Result<(), Error> {
         if self.file.failed() {
             return Err(Error::Stopped { path: self.file.path().to_owned() });
         }
         let mut line = self.buffers.start(&self.redactor, Capture::Content);
-        emit(message, &mut line);
+        emit(message, replaces, &mut line);
         self.file.append(&self.buffers.line)
     }
 
@@ -84,7 +98,7 @@ impl ConversationWriter {
     }
 }
 
-fn emit(message: &Message, line: &mut Line<'_>) {
+fn emit(message: &Message, replaces: &[MessageId], line: &mut Line<'_>) {
     line.raw(b"{\"role\":");
     line.verbatim(message.role.as_str());
     if message.role == Role::Tool {
@@ -100,6 +114,14 @@ fn emit(message: &Message, line: &mut Line<'_>) {
     if let Some(fence) = message.fence() {
         line.key("fence");
         line.verbatim(fence);
+    }
+    if !replaces.is_empty() {
+        line.key("replaces");
+        for (index, id) in replaces.iter().enumerate() {
+            line.raw(if index == 0 { b"[" } else { b"," });
+            line.verbatim(id.as_str());
+        }
+        line.raw(b"]");
     }
     line.raw(b"}\n");
 }

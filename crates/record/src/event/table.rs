@@ -136,7 +136,7 @@ events! {
         tools_sha: Digest = "SHA-256 of the tools as the model is offered them";
         message_ids: &'a [MessageId] = "messages that entered the conversation since the last inference of this task, the answer last";
     }
-    InferenceError(InferenceError) = "inference_error", "One attempt of an inference call failed." {
+    InferenceError(InferenceError) = "inference_error", "One attempt of an inference call, or of a summarising call, failed." {
         turn: u32 = "the turn within the task, from 0";
         task_id: &'a TaskId = "the task";
         attempt: u32 = "the attempt that failed, from 1";
@@ -220,6 +220,25 @@ events! {
         answer: Option<Body<'a>> = "the answer as it went to the tool, redacted here";
         waited_ms: u64 = "how long the task waited";
     }
+    Compaction(Compaction) = "compaction", "Older turns were summarised by one call of the primary choice, or could not be." {
+        turn: u32 = "the turn that was about to begin, from 0";
+        task_id: &'a TaskId = "the task";
+        choice: &'a str = "the driver choice whose window filled up";
+        driver_choice: &'a str = "the driver choice that was asked for the summary";
+        model: &'a str = "its model";
+        status: CallStatus = "`ok` or `error`";
+        error: Option<&'a str> = "why there is no summary, in a sentence";
+        before_tokens: u64 = "the next request before, estimated";
+        after_tokens: u64 = "the next request after, estimated; the same when there is no summary";
+        messages_replaced: u64 = "how many messages the summary stands for";
+        message_id: Option<&'a MessageId> = "the summary's message in the conversation record";
+        summary: Option<Body<'a>> = "the summary as the model sees it";
+        input_tokens: u64 = "all input tokens of the call, cached ones included";
+        output_tokens: u64 = "all output tokens of the call";
+        cached_tokens: Option<u64> = "input tokens read from the provider's cache, where it says";
+        attempts: Option<u32> = "how many attempts an answer took, from 1";
+        duration_ms: u64 = "how long it took";
+    }
     ControlChange(ControlChange) = "control_change", "A setting or a secret was changed while the session ran." {
         principal: &'a str = "`controller` or `agent`";
         token_id: Option<&'a str> = "the first 16 hex digits of the SHA-256 of the controller's token";
@@ -246,6 +265,13 @@ events! {
         value: &'a Value = "the value that the call uses";
         change_id: Option<&'a EventId> = "the `control_change` that set it; absent for a value that stood in the manifest";
     }
+    GatewayCredential(GatewayCredential) = "gateway_credential", "Something happened to a credential that requests to a service are keyed with. A trouble is told once, until it is over." {
+        artifact: &'a str = "the artifact that names it, or `shell:<name>` for a gateway of processes";
+        source: &'a str = "`config`, `environment`, `manifest`, `keyless`, `injected` or `none`: where its value stands";
+        credential: Option<&'a str> = "its name; absent for a literal";
+        change: &'a str = "`rotated`: another key than before was sent; `rejected`: the service answered 401; `unreadable`: there was no value to send";
+        reason: Option<&'a str> = "why it is unreadable: `not_injected`, `not_found`, `unusable`, `exposed` or `unreadable`";
+    }
     TaskEnd(TaskEnd) = "task_end", "A task ended." {
         task_id: &'a TaskId = "the task";
         status: EndStatus = "`ok`, `failed`, `canceled`, `rejected`, `spend_ceiling_reached`, `max_turns_reached` or `interrupted`";
@@ -254,8 +280,8 @@ events! {
         reply: Option<Body<'a>> = "the final reply";
         turns: u32 = "how many turns it took";
         tool_calls: u32 = "how many calls the model asked for";
-        input_tokens: u64 = "input tokens of all turns";
-        output_tokens: u64 = "output tokens of all turns";
+        input_tokens: u64 = "input tokens of all turns and summaries";
+        output_tokens: u64 = "output tokens of all turns and summaries";
         duration_ms: u64 = "from its start";
     }
     ;
@@ -265,8 +291,8 @@ events! {
         tasks: u32 = "how many tasks it ran";
         turns: u32 = "how many turns they took";
         tool_calls: u32 = "how many calls the model asked for";
-        input_tokens: u64 = "input tokens of all turns";
-        output_tokens: u64 = "output tokens of all turns";
+        input_tokens: u64 = "input tokens of all turns and summaries";
+        output_tokens: u64 = "output tokens of all turns and summaries";
         duration_ms: u64 = "from its start";
     }
 }

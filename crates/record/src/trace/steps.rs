@@ -50,6 +50,19 @@ pub enum StepKind {
         /// What went wrong.
         message: String,
     },
+    /// Older turns were summarised, or could not be.
+    Compaction {
+        /// `ok` or `error`.
+        status: String,
+        /// Messages that the summary stands for.
+        messages_replaced: u64,
+        /// The next request before, in tokens.
+        before_tokens: u64,
+        /// The next request after, in tokens.
+        after_tokens: u64,
+        /// How long it took.
+        duration_ms: u64,
+    },
     /// A tool or a skill ran.
     ToolCall {
         /// Its name.
@@ -95,6 +108,13 @@ impl Step {
                 duration_ms: number("duration_ms"),
             },
             "inference_error" => StepKind::InferenceError { kind: text("kind"), message: text("message") },
+            "compaction" => StepKind::Compaction {
+                status: text("status"),
+                messages_replaced: number("messages_replaced"),
+                before_tokens: number("before_tokens"),
+                after_tokens: number("after_tokens"),
+                duration_ms: number("duration_ms"),
+            },
             "tool_call" | "skill_call" => StepKind::ToolCall {
                 tool: text("tool_name"),
                 status: text("status"),

@@ -40,9 +40,9 @@ pub struct TraceSummary {
     pub turns: u64,
     /// Calls that the model asked for.
     pub tool_calls: u64,
-    /// Input tokens of all turns.
+    /// Input tokens of all turns and summaries.
     pub input_tokens: u64,
-    /// Output tokens of all turns.
+    /// Output tokens of all turns and summaries.
     pub output_tokens: u64,
     /// From the start to the last line.
     pub duration_ms: u64,
@@ -116,6 +116,10 @@ impl TraceSummary {
             "inference" => {
                 self.turns = self.turns.saturating_add(1);
                 self.tool_calls = self.tool_calls.saturating_add(line.u64("tool_calls").unwrap_or(0));
+                self.input_tokens = self.input_tokens.saturating_add(line.u64("input_tokens").unwrap_or(0));
+                self.output_tokens = self.output_tokens.saturating_add(line.u64("output_tokens").unwrap_or(0));
+            }
+            "compaction" => {
                 self.input_tokens = self.input_tokens.saturating_add(line.u64("input_tokens").unwrap_or(0));
                 self.output_tokens = self.output_tokens.saturating_add(line.u64("output_tokens").unwrap_or(0));
             }

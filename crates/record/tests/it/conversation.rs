@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use fence::{ModelText, RuntimeWords, Source, Unfenced};
 use proptest::prelude::*;
-use record::{ConversationReader, ConversationWriter, Error, pair_up};
+use record::{ConversationReader, ConversationWriter, Error, LineFault, compact, pair_up};
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
 use vocab::{Arguments, ContextId, Message, MessageId, Part, Role, Thinking, ToolCall};
@@ -95,6 +95,65 @@ fn lines_have_the_documents_form() {
     assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     let read: Vec<Message> = ConversationReader::open(writer.path()).unwrap().map(Result::unwrap).collect();
     assert_eq!(read, messages);
+}
+
+fn ids(messages: &[&Message]) -> Vec<MessageId> {
+    messages.iter().map(|message| message.id.clone()).collect()
+}
+
+#[test]
+fn a_summary_stands_in_the_history_for_what_it_replaces_and_everything_stays_on_record() {
+    let scene = Scene::new();
+    let context = ContextId::new();
+    let mut writer = open(&scene, &context).writer;
+    let said = [
+        Message::user(ModelText::unfenced(Unfenced::Operator, "look")),
+        Message::assistant(vec![call("a")]),
+        result("a"),
+        Message::user(ModelText::unfenced(Unfenced::Operator, "and here")),
+        Message::assistant(vec![call("b")]),
+        result("b"),
+    ];
+    for message in &said {
+        writer.append(message).unwrap();
+    }
+    let summary = Message::user(ModelText::fenced(&Source::compaction(), "they looked"));
+    writer.append_summary(&summary, &ids(&[&said[1], &said[2]])).unwrap();
+    let last = std::fs::read_to_string(writer.path()).unwrap().lines().last().unwrap().to_owned();
+    let [one, two] = [&said[1].id, &said[2].id];
+    assert!(last.ends_with(&format!(r#""fence":"runtime:compaction","replaces":["{one}","{two}"]}}"#)), "{last}");
+    drop(writer);
+    let mut opened = open(&scene, &context);
+    let [look, _, _, here, b, b_result] = said.clone();
+    assert_eq!(opened.messages, [look.clone(), summary.clone(), here.clone(), b.clone(), b_result.clone()]);
+    // A later one takes the first in; what it names may stand anywhere before it.
+    let later = Message::user(ModelText::fenced(&Source::compaction(), "they looked twice"));
+    opened.writer.append_summary(&later, &ids(&[&summary, &b, &b_result])).unwrap();
+    let path = opened.writer.path().to_owned();
+    drop(opened);
+    assert_eq!(open(&scene, &context).messages, [look, here, later.clone()]);
+    let all: Vec<Message> = ConversationReader::open(&path).unwrap().map(Result::unwrap).collect();
+    assert_eq!(all, [said.as_slice(), &[summary, later]].concat());
+}
+
+#[test]
+fn a_record_whose_summary_names_what_is_not_there_is_damaged() {
+    for wrong in [vec![MessageId::new()], vec![MessageId::new(), MessageId::new()]] {
+        let scene = Scene::new();
+        let context = ContextId::new();
+        let mut writer = open(&scene, &context).writer;
+        let first = Message::user(ModelText::unfenced(Unfenced::Operator, "look"));
+        writer.append(&first).unwrap();
+        writer.append_summary(&result("x"), &[ids(&[&first]), wrong].concat()).unwrap();
+        drop(writer);
+        let Err(error) = ConversationWriter::open(&scene.home, &context, Redactor::new()) else { panic!("it opened") };
+        let expected = LineFault::Form("`replaces` names a message that does not stand before it".into());
+        assert!(matches!(&error, Error::BadLine { line: 2, fault, .. } if *fault == expected), "{error}");
+    }
+    let mut history = vec![result("a")];
+    assert!(!compact(&mut history, result("b"), &[]));
+    assert!(!compact(&mut history, result("b"), &[MessageId::new()]));
+    assert_eq!(history.len(), 1, "nothing is changed");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Each event writes exactly the keys that the table lists, in each capture mode.
 
 use record::{
-    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, ControlApplied, ControlChange, ControlRefused,
-    Decision, EVENTS, Event, Inference, InferenceError, InputReceived, InputRequired, KeySpec, ReviewPhase,
-    ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart,
-    ToolCallEvent, TraceWriter, Verdict, reference_markdown,
+    ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
+    ControlRefused, Decision, EVENTS, Event, GatewayCredential, Inference, InferenceError, InputReceived,
+    InputRequired, KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd,
+    TaskReceived, TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
 };
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
@@ -163,7 +163,28 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
 
 fn write_control(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
     let (turn, input_value, change_id) = (0, json!({"filePath": "a.txt"}), EventId::new());
-    let events: [Event<'_>; 3] = [
+    let message_id = MessageId::new();
+    let events: [Event<'_>; 5] = [
+        Compaction {
+            turn,
+            task_id,
+            choice: "cheap",
+            driver_choice: "primary",
+            model: "m",
+            status: if full { CallStatus::Ok } else { CallStatus::Error },
+            error: some(full, "no text"),
+            before_tokens: 900,
+            after_tokens: 300,
+            messages_replaced: 4,
+            message_id: some(full, &message_id),
+            summary: some(full, Body::Text("what was said")),
+            input_tokens: 800,
+            output_tokens: 20,
+            cached_tokens: some(full, 5),
+            attempts: some(full, 1),
+            duration_ms: 6,
+        }
+        .into(),
         ControlChange {
             principal: "controller",
             token_id: some(full, "0123456789abcdef"),
@@ -191,6 +212,14 @@ fn write_control(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             name: "inference.max_tokens",
             value: &input_value,
             change_id: some(full, &change_id),
+        }
+        .into(),
+        GatewayCredential {
+            artifact: "crm",
+            source: "injected",
+            credential: some(full, "CRM_KEY"),
+            change: "unreadable",
+            reason: some(full, "not_injected"),
         }
         .into(),
     ];

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use record::{
-    ConversationReader, ConversationWriter, Ending, Error, Inference, LineFault, Step, StepKind, TraceReader,
-    TraceSummary, Unsafe, verify,
+    Compaction, ConversationReader, ConversationWriter, Ending, Error, Inference, LineFault, Step, StepKind,
+    TraceReader, TraceSummary, Unsafe, verify,
 };
 use secrets::Redactor;
 use vocab::{ContextId, Message, SessionId, TaskId};
@@ -115,6 +115,45 @@ fn counts_in_a_file_that_are_too_large_to_add_up_stop_at_the_largest_number() {
     drop(writer);
     let summary = TraceSummary::read(&scene.path()).unwrap().unwrap();
     assert_eq!((summary.turns, summary.input_tokens, summary.output_tokens), (2, u64::MAX, u64::MAX));
+}
+
+#[test]
+fn a_summary_of_turns_is_a_step_and_its_tokens_count() {
+    let scene = Scene::new();
+    let mut writer = scene.writer();
+    writer.append(None, start()).unwrap();
+    let task = TaskId::new();
+    let line = Compaction {
+        turn: 3,
+        task_id: &task,
+        choice: "primary",
+        driver_choice: "primary",
+        model: "m",
+        status: record::CallStatus::Ok,
+        error: None,
+        before_tokens: 900,
+        after_tokens: 300,
+        messages_replaced: 4,
+        message_id: None,
+        summary: None,
+        input_tokens: 800,
+        output_tokens: 20,
+        cached_tokens: None,
+        attempts: Some(1),
+        duration_ms: 6,
+    };
+    writer.append(None, line).unwrap();
+    drop(writer);
+    let summary = TraceSummary::read(&scene.path()).unwrap().unwrap();
+    assert_eq!((summary.turns, summary.input_tokens, summary.output_tokens), (0, 800, 20));
+    let steps: Vec<Step> =
+        TraceReader::open(&scene.path()).unwrap().filter_map(|line| Step::of(&line.unwrap())).collect();
+    assert_eq!(steps.len(), 1);
+    assert_eq!((steps[0].turn, steps[0].task_id.as_deref()), (Some(3), Some(task.as_str())));
+    let (messages_replaced, before_tokens, after_tokens, duration_ms) = (4, 900, 300, 6);
+    let expected =
+        StepKind::Compaction { status: "ok".into(), messages_replaced, before_tokens, after_tokens, duration_ms };
+    assert_eq!(steps[0].kind, expected);
 }
 
 #[test]
