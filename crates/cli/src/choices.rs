@@ -4,15 +4,16 @@
 //! unavailable for the whole session, and a warning says so. A name that a controller injects is looked up
 //! nowhere.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use manifest::{AgentSetting, Choice, ControlSetting, Credential, Manifest};
+use manifest::{AgentSetting, Choice, ControlSetting, Manifest};
 use record::Home;
 use runtime::{ChoiceCredential, ControlDeclared, DriverChoice, Setting};
-use secrets::{LiveCredential, Lookup, Redactor, Reference, Secret, Source, Vault};
+use secrets::{Keyring, LiveCredential, Lookup, Redactor, Source};
 use vocab::Driver;
 
+use crate::credentials::{Credentials, reference, unresolved};
 use crate::failure::Failure;
 
 /// The choices, and what may be changed of them.
@@ -20,30 +21,28 @@ pub(crate) struct Choices {
     /// The primary first.
     pub(crate) all: Vec<DriverChoice>,
     pub(crate) declared: ControlDeclared,
-    pub(crate) vault: Arc<Vault>,
+    pub(crate) credentials: Credentials,
     pub(crate) warnings: Vec<String>,
 }
 
 impl Choices {
     pub(crate) fn prepare(manifest: &Manifest, home: &Home, redactor: &Redactor) -> Result<Self, Failure> {
-        let lookup = Arc::new(Lookup::open(home.path(), |name| std::env::var_os(name)));
         let declared = declared(manifest);
-        let mut choices = Self {
-            all: Vec::new(),
-            vault: Arc::new(Vault::new(declared.secrets.clone())),
-            declared,
-            warnings: Vec::new(),
-        };
+        let credentials = Credentials::open(home, declared.secrets.clone(), redactor);
+        let mut choices = Self { all: Vec::new(), credentials, declared, warnings: Vec::new() };
+        // One for each driver, however many choices go through it, so that what happens to a key is told once.
+        let mut keys: BTreeMap<&str, Keyring> = BTreeMap::new();
         for choice in manifest.inference.choices() {
-            let key = match reference(choice) {
-                None => LiveCredential::keyless(),
-                Some(Reference::Literal(value)) => LiveCredential::literal(value, redactor),
-                Some(Reference::Name(name)) => LiveCredential::named(&name, &lookup, &choices.vault, redactor),
-            };
-            let credential = choices.credential(choice, &key)?;
+            let credentials = &choices.credentials;
+            let keyring = keys.entry(choice.driver.as_str()).or_insert_with(|| match &choice.gateway {
+                Some(gateway) => credentials.keyring(choice.driver.as_str(), &gateway.credential),
+                None => LiveCredential::keyless().into(),
+            });
+            let keyring = keyring.clone();
+            let credential = choices.credential(choice, keyring.credential())?;
             choices.all.push(DriverChoice {
                 name: choice.name.as_str().to_owned(),
-                driver: driver(manifest, choice, key)?.into(),
+                driver: driver(manifest, choice, keyring)?.into(),
                 context_window: choice.limits.context_window,
                 credential,
             });
@@ -77,30 +76,19 @@ pub(crate) fn faults(manifest: &Manifest) -> Vec<Failure> {
     manifest
         .inference
         .choices()
-        .filter_map(|choice| driver(manifest, choice, LiveCredential::keyless()).err())
+        .filter_map(|choice| driver(manifest, choice, LiveCredential::keyless().into()).err())
         .collect()
 }
 
 /// Whether the primary's credential is there now.
 pub(crate) fn primary_key(manifest: &Manifest, home: &Home) -> Result<(), Failure> {
-    let Some(reference) = manifest.inference.primary().and_then(reference) else { return Ok(()) };
+    let gateway = manifest.inference.primary().and_then(|choice| choice.gateway.as_ref());
+    let Some(reference) = gateway.and_then(|gateway| reference(&gateway.credential)) else { return Ok(()) };
     let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
     lookup.resolve(&reference).map(drop).map_err(|error| unresolved(&error))
 }
 
-fn reference(choice: &Choice) -> Option<Reference> {
-    match &choice.gateway.as_ref()?.credential {
-        Credential::Keyless => None,
-        Credential::Reference(name) => Some(Reference::Name(name.as_str().to_owned())),
-        Credential::Literal(literal) => Some(Reference::Literal(Secret::new(literal.expose().to_owned()))),
-    }
-}
-
-fn unresolved(error: &secrets::Error) -> Failure {
-    Failure::unusable(error.to_string()).code(error.code()).hint(error.hint())
-}
-
-fn driver(manifest: &Manifest, choice: &Choice, key: LiveCredential) -> Result<Box<dyn Driver>, Failure> {
+fn driver(manifest: &Manifest, choice: &Choice, key: Keyring) -> Result<Box<dyn Driver>, Failure> {
     let endpoint = choice.gateway.as_ref().map_or("", |gateway| gateway.endpoint.as_str());
     let mut config = drivers::Config::new(endpoint, choice.model.as_str());
     config.request.clone_from(&choice.config);

@@ -14,6 +14,7 @@ use secrets::Redactor;
 use tempfile::TempDir;
 use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes, ToolError};
 
+use crate::credentials::Gateways;
 use crate::failure::Failure;
 use crate::place::{self, real};
 
@@ -57,6 +58,7 @@ pub(crate) fn equip(
     workdir: &Path,
     scratch: Option<&TempDir>,
     redactor: &Redactor,
+    gateways: &Gateways,
 ) -> Result<Equipment, Failure> {
     let capabilities = &loaded.manifest.capabilities;
     let root =
@@ -64,14 +66,16 @@ pub(crate) fn equip(
     let environment = Environment::open(&root).map_err(|error| unusable(&error))?;
     let mut warnings = Vec::new();
     let rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
-    let processes =
-        scratch.map(|scratch| Arc::new(processes(&loaded.manifest, workdir, &environment, scratch.path(), redactor)));
+    let processes = scratch.map(|scratch| {
+        let processes = processes(&loaded.manifest, workdir, &environment, scratch.path(), redactor);
+        Arc::new(Processes { gateways: gateways.of_shell.clone(), ..processes })
+    });
     for name in processes.iter().flat_map(|shared| shared.environment.withheld()) {
         warnings.push(format!(
             "warning: `{name}` is granted to processes but holds a credential of this session; they do not get it\n"
         ));
     }
-    let tools = tools(loaded, &environment, processes.as_ref()).map_err(|error| unusable(&error))?;
+    let tools = tools(loaded, &environment, processes.as_ref(), gateways).map_err(|error| unusable(&error))?;
     Ok(Equipment { tools, rules, warnings })
 }
 
@@ -84,7 +88,7 @@ pub(crate) fn try_tools(loaded: &Loaded, redactor: &Redactor) -> Result<(), Fail
         // Nothing is started, so no directory has to be there for it.
         let processes = starts_processes(&loaded.manifest)
             .then(|| Arc::new(processes(&loaded.manifest, dir, &environment, dir, redactor)));
-        tools(loaded, &environment, processes.as_ref()).map(drop)
+        tools(loaded, &environment, processes.as_ref(), &Gateways::default()).map(drop)
     };
     trial().map_err(|error| unusable(&error))
 }
@@ -101,6 +105,7 @@ fn tools(
     loaded: &Loaded,
     environment: &Environment,
     processes: Option<&Arc<Processes>>,
+    gateways: &Gateways,
 ) -> Result<Vec<Arc<dyn Tool>>, ToolError> {
     let capabilities = &loaded.manifest.capabilities;
     let mut made = Vec::new();
@@ -113,7 +118,9 @@ fn tools(
         }
         for (artifact, package) in loaded.manifest.tools() {
             if let manifest::Program::Native { argv } = &package.program {
-                made.push(tools::native_tool(artifact.name.as_str(), package, argv, environment, processes)?);
+                let name = artifact.name.as_str();
+                let gateway = gateways.of_tool(name);
+                made.push(tools::native_tool(name, package, argv, gateway, environment, processes)?);
             }
         }
     }
@@ -179,6 +186,7 @@ fn processes(
         workdir: workdir.to_owned(),
         environment: ProcessEnvironment::new(std::env::vars_os(), &grant, directories, redactor),
         limits: tools::process_limits(&manifest.capabilities.resources),
+        gateways: Vec::new(),
         timeout: Duration::from_secs(manifest.capabilities.shell.timeout_secs),
         redactor: redactor.clone(),
     }

@@ -12,7 +12,8 @@ use manifest::{BuiltinDriver, Capture, Containment, Loaded, Manifest, TaskAccept
 use policy::{Policy, Rules, Tool};
 use record::{Home, TraceKey};
 use runtime::{
-    Acceptance, AfterTask, ContextDocument, Lifecycle, Limits, Observer, Registry, Setup, SkillEntry, system_prompt,
+    Acceptance, AfterTask, Compaction, ContextDocument, Lifecycle, Limits, Observer, Registry, Setup, SkillEntry,
+    system_prompt,
 };
 use secrets::Redactor;
 use vocab::{ContextId, SessionId, SystemClock};
@@ -66,6 +67,7 @@ impl Launch {
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
         let redactor = Redactor::new();
         let choices = Choices::prepare(&loaded.manifest, &home, &redactor)?;
+        let gateways = choices.credentials.gateways(&loaded.manifest)?;
         if args.task.is_none() && loaded.manifest.lifecycle.task_acceptance == TaskAcceptance::None {
             return Err(no_task());
         }
@@ -83,7 +85,7 @@ impl Launch {
             None => made_workdir(&loaded, &session, &home, &mut belongings)?,
         };
         belongings.scratch = scratch(&loaded.manifest)?;
-        let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor)?;
+        let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor, &gateways)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
         warnings.extend(choices.warnings.iter().cloned());
         warnings.extend(equipment.warnings);
@@ -173,6 +175,10 @@ impl Launch {
             max_tokens: inference.max_tokens,
             max_session_tokens: inference.max_session_tokens,
         };
+        let compaction = inference.compaction.as_ref().map(|declared| Compaction {
+            threshold: declared.threshold.get(),
+            system_prompt: declared.system_prompt.clone(),
+        });
         let (resumed_from, mut contexts) = self
             .earlier
             .as_ref()
@@ -193,12 +199,14 @@ impl Launch {
             home: self.home,
             choices: self.choices.all,
             control: self.choices.declared,
-            vault: self.choices.vault,
+            vault: self.choices.credentials.vault,
+            credentials: self.choices.credentials.trace,
             system: self.system,
             registry: Registry::new(self.tools, missing_grant),
             policy: Policy::new(self.rules),
             redactor: self.redactor,
             limits,
+            compaction,
             clock: Arc::new(SystemClock),
             observer,
             telemetry: self.export.as_ref().map(Export::telemetry),

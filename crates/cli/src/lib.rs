@@ -15,6 +15,7 @@ mod choices;
 mod client;
 mod codes;
 mod commands;
+mod credentials;
 mod equip;
 mod export;
 mod failure;

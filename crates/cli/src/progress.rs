@@ -131,6 +131,7 @@ impl Observer for Progress {
                 let yellow = AnsiColor::Yellow.on_default();
                 self.warn(format_args!("{yellow}warning[{code}]{yellow:#}: {}", printable(text)));
             }
+            Frame::Summarising => self.note(format_args!("older turns are being summarised")),
             Frame::TurnEnded { tool_calls } => {
                 self.end_line();
                 if *tool_calls > 0 {

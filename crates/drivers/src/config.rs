@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrets::LiveCredential;
+use secrets::{Keyring, LiveCredential};
 use serde_json::{Map, Value};
 use vocab::Driver;
 
@@ -45,7 +45,7 @@ pub struct Config {
     pub endpoint: String,
     /// Sent as `x-api-key` (anthropic) or as a bearer token (openai), with the value that it has when the
     /// request is sent.
-    pub api_key: LiveCredential,
+    pub api_key: Keyring,
     /// The model's id, as the provider spells it.
     pub model: String,
     /// More keys of the request body, such as `temperature` or `thinking`, sent as they stand. Keys
@@ -71,7 +71,7 @@ impl Config {
     pub fn new(endpoint: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             endpoint: endpoint.into(),
-            api_key: LiveCredential::keyless(),
+            api_key: LiveCredential::keyless().into(),
             model: model.into(),
             request: Map::new(),
             retry: Retry::default(),

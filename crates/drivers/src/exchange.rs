@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Response, Url};
-use secrets::{LiveCredential, Place, Secret};
+use secrets::{Keyring, LiveCredential, Place, Secret};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 use vocab::{BoxFuture, CallParams, DeltaSink, Driver, DriverError, DriverErrorKind as Kind, Reply, ToolSpec, Wire};
@@ -85,7 +85,7 @@ pub(crate) struct HttpDriver<P> {
     model: String,
     url: Url,
     headers: HeaderMap,
-    credential: LiveCredential,
+    keyring: Keyring,
     who: Who,
     retry: Retry,
     idle_timeout: Duration,
@@ -105,14 +105,14 @@ impl<P: Protocol> HttpDriver<P> {
             (host, _) => host.unwrap_or_default().to_owned(),
         };
         let url = P::url(endpoint);
-        usable::<P>(&config.api_key)?;
+        usable::<P>(config.api_key.credential())?;
         Ok(Self {
             protocol: P::new(&config.model, &url, config.request)?,
             model: config.model,
             setup: ClientSetup::new(&url, &config.user_agent, config.extra_roots)?,
             url,
             headers: P::headers(),
-            credential: config.api_key,
+            keyring: config.api_key,
             who: Who::new(P::NAME, host),
             retry: config.retry,
             idle_timeout: config.idle_timeout,
@@ -133,26 +133,21 @@ impl<P: Protocol> HttpDriver<P> {
     }
 
     async fn exchange(&self, call: &Call<'_, P>, sink: &mut dyn DeltaSink) -> Result<Reply, Fault> {
-        let key = self.key(LiveCredential::read)?;
+        let key = self.keyring.key();
+        let key = key.map_err(|error| Fault::new(Kind::Auth, format!("was not called: {error}")))?;
         let mut response = self.send(call, key.as_ref()).await?;
         if response.status() == StatusCode::UNAUTHORIZED
-            && let Ok(Some(changed)) = self.key(LiveCredential::reread)
-            && key.as_ref() != Some(&changed)
+            && let Some(other) = self.keyring.other_key(key.as_ref())
         {
-            response = self.send(call, Some(&changed)).await?;
+            response = self.send(call, Some(&other)).await?;
+        }
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.keyring.rejected();
+        } else {
+            self.keyring.accepted();
         }
         let response = self.accept(response).await?;
         self.read(response, sink).await
-    }
-
-    /// The key of now. Without one nothing is sent.
-    fn key(
-        &self,
-        read: impl Fn(&LiveCredential) -> Result<Option<Secret>, secrets::Error>,
-    ) -> Result<Option<Secret>, Fault> {
-        let key = read(&self.credential).map_err(|error| Fault::new(Kind::Auth, format!("was not called: {error}")))?;
-        key.iter().for_each(|key| self.who.keep_out(key));
-        Ok(key)
     }
 
     async fn send(&self, call: &Call<'_, P>, key: Option<&Secret>) -> Result<Response, Fault> {
@@ -160,8 +155,11 @@ impl<P: Protocol> HttpDriver<P> {
         let client = client.as_ref().map_err(Clone::clone)?;
         let mut headers = self.headers.clone();
         if let Some(key) = key {
-            let (name, value) =
-                header::<P>(key).map_err(|error| Fault::new(Kind::Auth, format!("was not called: {error}")))?;
+            self.who.keep_out(key);
+            let (name, value) = header::<P>(key).map_err(|error| {
+                self.keyring.unusable();
+                Fault::new(Kind::Auth, format!("was not called: {error}"))
+            })?;
             headers.insert(name, value);
         }
         if let Some(traceparent) = &call.traceparent {

@@ -10,7 +10,7 @@
 //! use secrets::{LiveCredential, Redactor, Secret};
 //!
 //! let mut config = Config::new("https://api.anthropic.com", "some-model");
-//! config.api_key = LiveCredential::literal(Secret::new("sk-ant-0000".to_owned()), &Redactor::new());
+//! config.api_key = LiveCredential::literal(Secret::new("sk-ant-0000".to_owned()), &Redactor::new()).into();
 //! let driver = build("anthropic", config)?;
 //! assert_eq!((driver.name(), driver.model()), ("anthropic", "some-model"));
 //!

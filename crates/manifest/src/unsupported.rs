@@ -27,14 +27,12 @@ const ROWS: &[(&str, When, &str)] = &[
     ("artifacts[].runtime", Is("mod"), "mods are not started"),
     ("artifacts[].capabilities", Declared, "grants of single artifacts are not enforced"),
     ("inference.transport", Is("process"), "coding CLIs are not run as the loop"),
-    ("inference.compaction", Declared, "older turns are not summarised"),
     ("capabilities.tools[]", Is("git_commit"), "the built-in tool is not offered"),
     ("capabilities.tools[]", Is("spawn_subagent"), "the built-in tool is not offered"),
     ("capabilities.tools[]", Is("mcp"), "MCP connections are not reached"),
     ("capabilities.network", Declared, "which hosts are reached is not enforced"),
     ("capabilities.filesystem.read", Declared, "reading by processes is not bounded"),
     ("capabilities.filesystem.workdir_exec", IsNot("false"), "executing by processes is not bounded"),
-    ("capabilities.shell.gateways", Declared, "gateways for processes are not opened"),
     ("capabilities.spawn", Declared, "subagents are not started"),
     ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
     ("capabilities.peers", Declared, "other capsules are not called"),
@@ -43,20 +41,15 @@ const ROWS: &[(&str, When, &str)] = &[
     ("exports", Declared, "files are not shared"),
 ];
 
-/// Of tools alone, whose files and entries are looked at apart.
+/// Of tools alone, whose files are looked at apart.
 const NO_COMPONENTS: &str = "WASM components are not run";
-const NO_TOOL_GATEWAYS: &str = "gateways for tools are not opened";
 
 /// What this version refuses of a field, or of a word of it, as a sentence for the reference page. The field is
 /// its path, with `[]` for each item of a list.
 #[cfg(feature = "schema")]
 pub(crate) fn refusal(field: &str, word: Option<&str>) -> Option<String> {
-    match (field, word) {
-        ("implementation", Some("wasm")) => return Some(format!("**Refused by this version**: {NO_COMPONENTS}.")),
-        ("artifacts[].gateway", None) => {
-            return Some(format!("**Refused by this version** with a tool: {NO_TOOL_GATEWAYS}."));
-        }
-        _ => {}
+    if (field, word) == ("implementation", Some("wasm")) {
+        return Some(format!("**Refused by this version**: {NO_COMPONENTS}."));
     }
     ROWS.iter().filter(|(row, ..)| *row == field).find_map(|(_, when, missing)| match (when, word) {
         (Declared, None) => Some(format!("**Refused by this version**: {missing}.")),
@@ -86,10 +79,6 @@ pub fn unsupported(loaded: &Loaded) -> Vec<Diagnostic> {
         let ArtifactBody::Tool(tool) = &artifact.body else { continue };
         if matches!(tool.program, Program::Component { .. }) {
             name(at!["artifacts", index, "source"], "implementation: wasm", NO_COMPONENTS);
-        }
-        if artifact.gateway.is_some() {
-            let path = at!["artifacts", index, "gateway"];
-            name(path, &show_path(path), NO_TOOL_GATEWAYS);
         }
     }
     found.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));

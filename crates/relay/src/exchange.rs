@@ -2,19 +2,19 @@
 
 use std::error::Error as _;
 
+use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper::body::{Body as _, Incoming};
 use reqwest::{Body, Client, Url};
-use secrets::StreamRedactor;
+use secrets::{Error, Keyring, Secret, StreamRedactor};
 use tokio::time::{Instant, timeout_at};
 
 use crate::download::{Answer, Download};
 use crate::gateway::{Service, Site};
-use crate::headers;
-use crate::keyring::Key;
 use crate::refusal::Refusal;
 use crate::upload::{Feed, Flow, Upload};
+use crate::{UpstreamAuth, headers};
 
 /// Answers one request.
 pub(crate) async fn answer(site: &Site, request: Request<Incoming>) -> Response<Answer> {
@@ -32,30 +32,12 @@ async fn exchange(site: &Site, request: Request<Incoming>) -> Result<Response<An
     if site.is_closed() {
         return Err(Refusal::Closed);
     }
-    let headers = headers::outgoing(headers, service.keyring.as_ref().map(|keyring| keyring.header()));
+    let headers = headers::outgoing(headers, service.key.as_ref().map(|(_, auth)| auth.header()));
     let feed = Feed::new(body);
     let call = Call { service, client: service.client()?, method, url, headers, feed: &feed };
-    let response = match &service.keyring {
+    let response = match &service.key {
         None => call.send(None, feed.upload()).await?,
-        Some(keyring) => {
-            let key = keyring.key()?;
-            let mut response = call.send(Some(&key), feed.upload()).await?;
-            // A key is only asked for again where the request can go with it.
-            if response.status() == StatusCode::UNAUTHORIZED
-                && feed.is_kept()
-                && let Some(other) = keyring.other_key(&key)
-                && let Some(upload) = feed.again()
-            {
-                drop(response);
-                response = call.send(Some(&other), upload).await?;
-            }
-            if response.status() == StatusCode::UNAUTHORIZED {
-                keyring.rejected()
-            } else {
-                keyring.accepted()
-            }
-            response
-        }
+        Some((keyring, auth)) => call.keyed(keyring, auth).await?,
     };
     let is_head = call.method == Method::HEAD;
     pass(service, is_head, response, feed)
@@ -84,12 +66,49 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn send(&self, key: Option<&Key>, upload: Upload) -> Result<Response<Body>, Refusal> {
-        let mut headers = self.headers.clone();
-        if let Some(keyring) = &self.service.keyring
-            && let Some(value) = key.and_then(Key::value)
+    /// Sends it with the key of now, and once more when that was refused and there is another.
+    async fn keyed(&self, keyring: &Keyring, auth: &UpstreamAuth) -> Result<Response<Body>, Refusal> {
+        let key = keyring.key().map_err(|error| missing(keyring, &error))?;
+        let header = self.header(keyring, auth, key.as_ref())?;
+        let mut response = self.send(header, self.feed.upload()).await?;
+        // A key is only asked for again where the request can go with it.
+        if response.status() == StatusCode::UNAUTHORIZED
+            && self.feed.is_kept()
+            && let Some(other) = keyring.other_key(key.as_ref())
+            && let Some(upload) = self.feed.again()
         {
-            headers.insert(keyring.header(), value);
+            drop(response);
+            let header = self.header(keyring, auth, Some(&other))?;
+            response = self.send(header, upload).await?;
+        }
+        if response.status() == StatusCode::UNAUTHORIZED {
+            keyring.rejected()
+        } else {
+            keyring.accepted()
+        }
+        Ok(response)
+    }
+
+    /// The header that carries the key; nothing when the service needs none.
+    fn header<'h>(
+        &self,
+        keyring: &Keyring,
+        auth: &'h UpstreamAuth,
+        key: Option<&Secret>,
+    ) -> Result<Option<(&'h HeaderName, HeaderValue)>, Refusal> {
+        let Some(key) = key else { return Ok(None) };
+        let Some(value) = auth.render(key) else {
+            keyring.unusable();
+            return Err(Refusal::Unreadable { credential: keyring.credential().name().map(str::to_owned) });
+        };
+        self.service.sent.learn(key);
+        Ok(Some((auth.header(), value)))
+    }
+
+    async fn send(&self, key: Option<(&HeaderName, HeaderValue)>, upload: Upload) -> Result<Response<Body>, Refusal> {
+        let mut headers = self.headers.clone();
+        if let Some((name, value)) = key {
+            headers.insert(name, value);
         }
         let mut request = self.client.request(self.method.clone(), self.url.clone()).headers(headers);
         if !upload.is_end_stream() {
@@ -125,12 +144,20 @@ impl Call<'_> {
     }
 }
 
+/// What the tool is told of a credential without a value.
+fn missing(keyring: &Keyring, error: &Error) -> Refusal {
+    match error {
+        Error::NotInjected { name, .. } => Refusal::NotInjected { credential: name.clone() },
+        _ => Refusal::Unreadable { credential: keyring.credential().name().map(str::to_owned) },
+    }
+}
+
 fn pass(service: &Service, is_head: bool, response: Response<Body>, feed: Feed) -> Result<Response<Answer>, Refusal> {
     let (parts, body) = response.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(Refusal::Upgrade);
     }
-    let search = service.keyring.as_ref().map(|_| StreamRedactor::new(&service.sent));
+    let search = service.key.as_ref().map(|_| StreamRedactor::new(&service.sent));
     let headers = headers::incoming(parts.headers, is_head, &service.sent);
     let download = Download::new(body, search, feed, service.limits.idle);
     let mut response = Response::new(Answer::Passed(Box::new(download)));

@@ -15,11 +15,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use drivers::ClientSetup;
 use reqwest::Client;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use secrets::{LiveCredential, Redactor};
+use secrets::{Keyring, Redactor};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-use crate::keyring::{GatewayObserver, Keyring};
 use crate::refusal::Refusal;
 use crate::serve;
 use crate::target::Target;
@@ -48,9 +47,7 @@ pub struct UpstreamConfig {
     /// `http(s)://host[:port][/path]`.
     pub endpoint: String,
     /// The credential and how it is written; `None` is keyless.
-    pub key: Option<(LiveCredential, UpstreamAuth)>,
-    /// Is told what happens to the credential.
-    pub observer: Arc<dyn GatewayObserver>,
+    pub key: Option<(Keyring, UpstreamAuth)>,
     /// Limits.
     pub limits: Limits,
     /// Sent where the tool sends no `user-agent` of its own.
@@ -63,11 +60,10 @@ impl UpstreamConfig {
     /// A keyless service with default limits. `SSL_CERT_FILE`, where it is set, names the
     /// [`extra_roots`](Self::extra_roots).
     #[must_use]
-    pub fn new(endpoint: impl Into<String>, observer: Arc<dyn GatewayObserver>) -> Self {
+    pub fn new(endpoint: impl Into<String>) -> Self {
         Self {
             endpoint: endpoint.into(),
             key: None,
-            observer,
             limits: Limits::default(),
             user_agent: concat!("mur/", env!("CARGO_PKG_VERSION")).to_owned(),
             extra_roots: ClientSetup::roots_from_env(),
@@ -81,7 +77,7 @@ pub struct Upstream(Arc<Service>);
 
 pub(crate) struct Service {
     pub(crate) target: Target,
-    pub(crate) keyring: Option<Keyring>,
+    pub(crate) key: Option<(Keyring, UpstreamAuth)>,
     /// Knows every key that was sent.
     pub(crate) sent: Redactor,
     pub(crate) limits: Limits,
@@ -105,8 +101,14 @@ impl Upstream {
         let target = Target::new(&config.endpoint)?;
         let setup = ClientSetup::new(target.endpoint(), &config.user_agent, config.extra_roots)?;
         let sent = Redactor::new();
-        let keyring = config.key.map(|key| Keyring::new(key, config.observer, sent.clone()));
-        Ok(Self(Arc::new(Service { target, keyring, sent, limits: config.limits, setup, client: OnceLock::new() })))
+        Ok(Self(Arc::new(Service {
+            target,
+            key: config.key,
+            sent,
+            limits: config.limits,
+            setup,
+            client: OnceLock::new(),
+        })))
     }
 
     /// Opens an address for one call, on the runtime that this is called on.

@@ -7,21 +7,15 @@
 //!
 //! The key is kept out of what comes back, too: answers are asked for uncompressed and searched for it.
 //! That covers a service which repeats a header in an error, not one that is made to spell it out in pieces.
-//! This crate decides nothing about who may use a service, and writes no record: a [`GatewayObserver`] is told.
+//! This crate decides nothing about who may use a service, and writes no record: the [`Keyring`](secrets::Keyring)'s observer is told.
 //!
 //! ```
-//! use std::sync::Arc;
-//! use relay::{CredentialEvent, GatewayObserver, Upstream, UpstreamAuth, UpstreamConfig};
+//! use relay::{Upstream, UpstreamAuth, UpstreamConfig};
 //! use secrets::{LiveCredential, Redactor, Secret};
 //!
-//! struct Silent;
-//! impl GatewayObserver for Silent {
-//!     fn credential(&self, _: &CredentialEvent<'_>) {}
-//! }
-//!
 //! let key = LiveCredential::literal(Secret::new("hunter2-hunter2".to_owned()), &Redactor::new());
-//! let mut config = UpstreamConfig::new("https://api.example.com/v1", Arc::new(Silent));
-//! config.key = Some((key, UpstreamAuth::new("Authorization", "Bearer {key}")?));
+//! let mut config = UpstreamConfig::new("https://api.example.com/v1");
+//! config.key = Some((key.into(), UpstreamAuth::new("Authorization", "Bearer {key}")?));
 //! let upstream = Upstream::new(config)?;
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! let gateway = upstream.open()?;
@@ -38,7 +32,6 @@ mod error;
 mod exchange;
 mod gateway;
 mod headers;
-mod keyring;
 mod refusal;
 mod serve;
 mod target;
@@ -47,4 +40,3 @@ mod upload;
 pub use auth::UpstreamAuth;
 pub use error::Error;
 pub use gateway::{Gateway, Limits, Upstream, UpstreamConfig};
-pub use keyring::{Change, CredentialEvent, GatewayObserver};

@@ -2,7 +2,7 @@
 //!
 //! Four things live here. [`Secret`] holds a value that is zeroed on drop and cannot be printed or
 //! serialized. [`Lookup`] turns a manifest's `${NAME}` into a secret, from the operator's config file
-//! or the environment; a [`LiveCredential`] does so at each use. [`Redactor`] knows every value of a session and replaces it, and its encodings,
+//! or the environment; a [`LiveCredential`] does so at each use, and a [`Keyring`] tells what happens to it in use. [`Redactor`] knows every value of a session and replaces it, and its encodings,
 //! in all text that leaves; only it makes a [`Redacted`], so a writer that accepts nothing else cannot
 //! be handed raw text. [`Vault`] holds what a controller injects.
 //!
@@ -23,6 +23,7 @@ mod config;
 mod credential;
 mod error;
 mod forms;
+mod keyring;
 mod live;
 mod matcher;
 mod redact;
@@ -34,6 +35,7 @@ mod window;
 
 pub use credential::{Credential, Lookup, Reference, Source, parse_reference};
 pub use error::{Error, Place};
+pub use keyring::{CredentialChange, CredentialEvent, CredentialObserver, Keyring};
 pub use live::LiveCredential;
 pub use redact::{Redacted, Redactor};
 pub use secret::Secret;

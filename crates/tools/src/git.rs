@@ -257,9 +257,18 @@ impl Session {
     /// Runs git to a success.
     async fn git(&mut self, args: impl IntoIterator<Item = OsString>, log: Option<String>) -> Result<Finished, Halt> {
         let cwd = self.repository.top.clone();
-        let cleared = self.permit.confirm_process(&self.program, &cwd)?;
-        let argv = ["git", "--no-pager", "--no-replace-objects"].into_iter().map(OsString::from).chain(args).collect();
-        let job = Job { argv, env: self.variables(), cwd, stdin: None, timeout: self.processes.timeout, log };
+        let own = ["git", "--no-pager", "--no-replace-objects"].into_iter().map(OsString::from);
+        let argv: Vec<OsString> = own.chain(args).collect();
+        let cleared = self.permit.confirm_process(&self.program, &argv, &cwd)?;
+        let job = Job {
+            argv,
+            env: self.variables(),
+            cwd,
+            gateways: Vec::new(),
+            stdin: None,
+            timeout: self.processes.timeout,
+            log,
+        };
         let finished = proc::run(&self.processes, cleared, job, &mut self.cancel).await?;
         if finished.succeeded() {
             return Ok(finished);

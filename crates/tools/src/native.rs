@@ -25,9 +25,13 @@ use vocab::{BoxFuture, StateEffect, ToolSpec};
 use crate::definition::Definition;
 use crate::execution::ended_early;
 use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes};
-use crate::{Environment, ToolError};
+use crate::{Environment, Gateway, GatewayGrant, ToolError};
 
-/// The tool of a native artifact: its entry's `name`, its `package`, and the `argv` that this declares.
+/// Where a tool's process finds the address of its service.
+const GATEWAY: &str = "MURMUR_GATEWAY_ENDPOINT";
+
+/// The tool of a native artifact: its entry's `name`, its `package`, and the `argv` that this declares. Its
+/// process, and no other, gets the address of `gateway` in `MURMUR_GATEWAY_ENDPOINT`.
 ///
 /// # Errors
 /// [`ToolError::Schema`] when the publisher's input schema is not valid.
@@ -35,6 +39,7 @@ pub fn native_tool(
     name: &str,
     package: &ToolPackage,
     argv: &[OsString],
+    gateway: Option<Arc<dyn Gateway>>,
     environment: &Environment,
     processes: &Arc<Processes>,
 ) -> Result<Arc<dyn Tool>, ToolError> {
@@ -55,6 +60,7 @@ pub fn native_tool(
         argv: argv.to_vec(),
         shown: command.join(" "),
         dir: package.dir.clone(),
+        gateway: gateway.map(|gateway| GatewayGrant { variable: GATEWAY.to_owned(), gateway }),
         processes: Arc::clone(processes),
     });
     Ok(definition.tool(move |action, input| {
@@ -88,7 +94,13 @@ impl Resume for Asked {
     fn answer(self: Box<Self>, answer: String) -> BoxFuture<'static, Outcome> {
         let Self { mut call, permit, cancel } = *self;
         call.answers.push(answer);
-        Box::pin(call.go(permit, cancel))
+        // The question may have stood open for hours.
+        Box::pin(async move {
+            match permit.renew().await {
+                Ok(permit) => call.go(permit, cancel).await,
+                Err(denial) => Outcome::Refused(denial),
+            }
+        })
     }
 }
 
@@ -129,6 +141,7 @@ struct Native {
     /// The arguments, for the record.
     shown: String,
     dir: PathBuf,
+    gateway: Option<GatewayGrant>,
     processes: Arc<Processes>,
 }
 
@@ -136,11 +149,12 @@ impl Native {
     async fn run(&self, stdin: Vec<u8>, permit: &Permit, cancel: &mut Cancel) -> Result<Told, Halt> {
         let cwd = permit.root().to_owned();
         let program = self.program()?;
-        let cleared = permit.confirm_process(&program, &cwd)?;
+        let cleared = permit.confirm_process(&program, &self.argv, &cwd)?;
         let job = Job {
             argv: self.argv.clone(),
             env: self.processes.environment.variables().collect(),
             cwd,
+            gateways: self.gateway.iter().cloned().collect(),
             stdin: Some(stdin),
             timeout: self.processes.timeout,
             log: Some(permit.action().call_id().to_owned()),

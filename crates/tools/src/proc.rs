@@ -32,6 +32,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::gateway::{self, GatewayGrant};
 use capture::Capture;
 pub(crate) use capture::Captured;
 pub use environment::{Directories, EnvironmentGrant, ProcessEnvironment};
@@ -55,6 +56,8 @@ pub struct Processes {
     pub environment: ProcessEnvironment,
     /// Resource limits: `capabilities.resources`.
     pub limits: Limits,
+    /// Services that commands and programs of the shell may use: `capabilities.shell.gateways`.
+    pub gateways: Vec<GatewayGrant>,
     /// How long one may run: `capabilities.shell.timeout_secs`.
     pub timeout: Duration,
     /// What the session knows to be secret.
@@ -81,6 +84,8 @@ pub(crate) struct Job {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// The real directory that was confirmed.
     pub(crate) cwd: PathBuf,
+    /// Services that it may use while it runs.
+    pub(crate) gateways: Vec<GatewayGrant>,
     /// What it reads; nothing when absent.
     pub(crate) stdin: Option<Vec<u8>>,
     /// How long it may run.
@@ -137,7 +142,10 @@ pub(crate) async fn run(
     }
     let mut confinement = Confinement::new(cleared.path(), job.cwd);
     confinement.argv = job.argv;
-    confinement.env = job.env;
+    let mut env = job.env;
+    // They end with the process tree: this function does not return before.
+    let _open = gateway::open_all(&job.gateways, &mut env)?;
+    confinement.env = env;
     confinement.stdin = job.stdin.map_or(Stdin::Null, Stdin::Bytes);
     confinement.limits = shared.limits;
     // A program that stops its own helper before the start is reported must not hold the call.

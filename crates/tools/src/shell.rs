@@ -192,11 +192,13 @@ impl Start {
     async fn run(self, processes: Arc<Processes>, permit: Permit, mut cancel: Cancel) -> Result<RawResult, Halt> {
         let cwd = directory(permit.root(), &self.cwd)?;
         let program = proc::find(&self.program, processes.environment.search())?;
-        let cleared = permit.confirm_process(&program, &cwd)?;
+        let argv: Vec<OsString> = std::iter::once(&self.program).chain(&self.args).map(OsString::from).collect();
+        let cleared = permit.confirm_process(&program, &argv, &cwd)?;
         let job = Job {
-            argv: std::iter::once(&self.program).chain(&self.args).map(OsString::from).collect(),
+            argv,
             env: processes.environment.variables().collect(),
             cwd,
+            gateways: processes.gateways.clone(),
             stdin: self.stdin,
             timeout: self.timeout,
             log: Some(permit.action().call_id().to_owned()),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use testkit::TempHome;
 
@@ -47,7 +47,7 @@ impl Mur {
         let feeding = std::thread::spawn(move || stdin.write_all(&input));
         let output = child.wait_with_output().expect("it ends");
         feeding.join().expect("the thread ends").expect("all of the input is read");
-        Ran { status: output.status.code(), stdout: output.stdout, stderr: text(output.stderr) }
+        Ran::from(output)
     }
 
     /// A text with the paths of this run's directories named instead.
@@ -71,8 +71,7 @@ impl Mur {
 
 impl Ran {
     pub(crate) fn of(command: &mut Command) -> Self {
-        let output = command.output().expect("it starts");
-        Self { status: output.status.code(), stdout: output.stdout, stderr: text(output.stderr) }
+        Self::from(command.output().expect("it starts"))
     }
 
     pub(crate) fn stdout(&self) -> &str {
@@ -82,6 +81,12 @@ impl Ran {
     /// Stdout as the one JSON document that it has to be.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self { status: output.status.code(), stdout: output.stdout, stderr: text(output.stderr) }
     }
 }
 

@@ -14,6 +14,7 @@ mod control;
 mod doctor;
 mod export;
 mod fence_command;
+mod gateways;
 mod guidance;
 mod init;
 mod peers;

@@ -9,17 +9,21 @@ use testkit::Turn;
 use crate::binary::Ran;
 use crate::support::{KEY, Stage, WIRES, Wire, each_file};
 
-/// The key as it stands, and as it is written in the usual encodings.
 fn forms() -> Vec<String> {
-    let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
-    let url: String = KEY
+    forms_of(KEY)
+}
+
+/// A secret as it stands, and as it is written in the usual encodings.
+pub(crate) fn forms_of(secret: &str) -> Vec<String> {
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let url: String = secret
         .bytes()
         .map(|byte| {
             let plain = byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
             if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
         })
         .collect();
-    vec![KEY.to_owned(), base64(KEY.as_bytes()), hex.clone(), hex.to_uppercase(), url]
+    vec![secret.to_owned(), base64(secret.as_bytes()), hex.clone(), hex.to_uppercase(), url]
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -38,9 +42,14 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 fn clean(what: &str, bytes: &[u8]) {
-    for form in forms() {
+    clean_of(KEY, what, bytes);
+}
+
+/// Holds that the secret stands nowhere in it, in no encoding.
+pub(crate) fn clean_of(secret: &str, what: &str, bytes: &[u8]) {
+    for form in forms_of(secret) {
         let form = form.trim_end_matches('=').as_bytes();
-        assert!(!bytes.windows(form.len()).any(|window| window == form), "{what} holds the key");
+        assert!(!bytes.windows(form.len()).any(|window| window == form), "{what} holds {secret}");
     }
 }
 

@@ -40,7 +40,7 @@ fn endpoints_are_http_urls_without_credentials() {
 #[test]
 fn header_values_and_request_keys_are_checked() {
     let mut keyed = config("https://example.com");
-    keyed.api_key = literal("two\nlines");
+    keyed.api_key = literal("two\nlines").into();
     let error = refusal("openai", keyed);
     assert_eq!(error.to_string(), "the API key holds a character that no HTTP header may hold");
 

@@ -183,7 +183,7 @@ async fn a_providers_words_are_shown_cut_printable_and_without_the_key() {
     let words = format!("bad key key-of-the-test\u{1b}[31m\nand \u{202e}more {}", "x".repeat(500));
     let server = ModelServer::turns(vec![Turn::status(401, words)]).api_key("key-of-the-test").start().await;
     let mut config = config(&server.url());
-    config.api_key = literal("key-of-the-test");
+    config.api_key = literal("key-of-the-test").into();
     let driver = drivers::build("openai", config).unwrap();
     let error = call(driver.as_ref(), asked(driver.as_ref()).as_ref()).await.0.unwrap_err();
     let start = format!(
@@ -218,7 +218,7 @@ async fn the_key_is_in_no_message_wherever_a_provider_repeats_it() {
     for (index, (name, turn)) in cases.into_iter().enumerate() {
         let server = ModelServer::turns(vec![turn.clone(), turn]).api_key(key.clone()).start().await;
         let mut config = config(&server.url());
-        config.api_key = literal(key.clone());
+        config.api_key = literal(key.clone()).into();
         let driver = drivers::build(name, config).unwrap();
         let error = call(driver.as_ref(), asked(driver.as_ref()).as_ref()).await.0.unwrap_err();
         let message = error.message.to_lowercase();

@@ -57,7 +57,7 @@ async fn server(script: impl Fn(usize, &str) -> Turn + Send + Sync + 'static) ->
 
 fn driver(name: &str, server: &ModelServer, credential: LiveCredential) -> Box<dyn Driver> {
     let mut config = config(&server.url());
-    config.api_key = credential;
+    config.api_key = credential.into();
     build(name, config).unwrap()
 }
 

@@ -130,7 +130,7 @@ async fn the_credential_goes_in_the_providers_own_header() {
         let turn = || vec![Turn::new().text("Hello.")];
         let server = ModelServer::turns(turn()).api_key("key-of-the-test").start().await;
         let mut config = config(&server.url());
-        config.api_key = literal("key-of-the-test");
+        config.api_key = literal("key-of-the-test").into();
         config.user_agent = "mur/9 test".to_owned();
         config.request = json!({"temperature": 0.5}).as_object().cloned().unwrap();
         let keyed = drivers::build(name, config).unwrap();

@@ -41,7 +41,7 @@ async fn a_request_arrives_as_it_was_sent_with_the_key() {
 async fn the_key_is_written_as_the_template_says() {
     let stub = Stub::start(|_, _| say(200, "")).await;
     let mut config = config(&stub.url, literal(KEY), &Arc::default());
-    config.key = Some((literal(KEY), UpstreamAuth::new("Authorization", "Token token={key}").unwrap()));
+    config.key = Some((literal(KEY).into(), UpstreamAuth::new("Authorization", "Token token={key}").unwrap()));
     let gateway = Upstream::new(config).unwrap().open().unwrap();
     let (status, _) = fetch(
         &gateway,

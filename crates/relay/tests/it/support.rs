@@ -13,8 +13,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use relay::{Change, CredentialEvent, Gateway, GatewayObserver, Limits, Upstream, UpstreamAuth, UpstreamConfig};
-use secrets::{LiveCredential, Lookup, Redactor, Secret, Vault};
+use relay::{Gateway, Limits, Upstream, UpstreamAuth, UpstreamConfig};
+use secrets::{
+    CredentialChange as Change, CredentialEvent, CredentialObserver, Keyring, LiveCredential, Lookup, Redactor, Secret,
+    Vault,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -104,7 +107,7 @@ impl Told {
     }
 }
 
-impl GatewayObserver for Told {
+impl CredentialObserver for Told {
     fn credential(&self, event: &CredentialEvent<'_>) {
         let change = match event.change {
             Change::Rotated => "rotated",
@@ -126,8 +129,9 @@ pub(crate) fn literal(key: &str) -> LiveCredential {
 }
 
 pub(crate) fn config(endpoint: &str, credential: LiveCredential, told: &Arc<Told>) -> UpstreamConfig {
-    let mut config = UpstreamConfig::new(endpoint, Arc::clone(told) as Arc<dyn GatewayObserver>);
-    config.key = Some((credential, auth()));
+    let mut config = UpstreamConfig::new(endpoint);
+    let told = Arc::clone(told) as Arc<dyn CredentialObserver>;
+    config.key = Some((Keyring::new(credential, told), auth()));
     config.extra_roots = None;
     config
 }

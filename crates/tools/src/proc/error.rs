@@ -41,6 +41,14 @@ pub(crate) enum ProcessError {
     /// A clearance for something else: never the model's doing.
     #[error("the review did not clear the start of a program")]
     NotCleared,
+    /// There is no address for a service that the process is granted.
+    #[error("the gateway of `{variable}` cannot be opened: {source}")]
+    Gateway {
+        /// The variable that would hold its address.
+        variable: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The sandbox refused or failed.
     #[error(transparent)]
     Start(#[from] SandboxError),
@@ -120,6 +128,7 @@ impl ProcessError {
             Self::Start(error) => error.hint(),
             Self::ToolProgram { .. }
             | Self::NotCleared
+            | Self::Gateway { .. }
             | Self::NotRepository { .. }
             | Self::Repository { .. }
             | Self::Git { .. } => None,

@@ -106,6 +106,7 @@ impl Story<'_> {
             "shell" => self.process(line),
             "call_denied" => self.denied(line),
             "control_refused" => self.change_refused(line),
+            "gateway_credential" => self.credential(line),
             "task_end" => self.task_end(line),
             other => writeln!(self.out, "  {DIM}{}{DIM:#}", inline(other, WIDE)),
         }
@@ -227,6 +228,15 @@ impl Story<'_> {
         let (who, reason) = (name(line, "principal"), name(line, "reason"));
         let what = line.str("name").map(|name| format!(" of {}", inline(name, WIDE))).unwrap_or_default();
         writeln!(self.out, "  {style}⊘{style:#} a control request{what} by {who} {style}refused{style:#}: {reason}")
+    }
+
+    fn credential(&mut self, line: &TraceLine) -> io::Result<()> {
+        let change = line.str("change").unwrap_or("?");
+        let style = colour(if change == "rotated" { "ok" } else { "denied" });
+        let which = line.str("credential").map(|name| format!(" {}", inline(name, WIDE))).unwrap_or_default();
+        let why = line.str("reason").map(|why| format!(" ({})", inline(why, WIDE))).unwrap_or_default();
+        let (artifact, change) = (name(line, "artifact"), inline(change, WIDE));
+        writeln!(self.out, "  credential{which} of {artifact} {style}{change}{style:#}{why}")
     }
 
     fn bodies(&mut self, line: &TraceLine) -> io::Result<()> {

@@ -65,7 +65,14 @@ impl Host {
         let (work, home, tmp) = (base.join("work"), base.join("home"), base.join("tmp"));
         let directories = Directories { root: &work, home: &home, tmp: &tmp };
         let environment = ProcessEnvironment::new(host, grant, directories, &redactor);
-        let processes = Processes { workdir: work.clone(), environment, limits: Limits::default(), timeout, redactor };
+        let processes = Processes {
+            workdir: work.clone(),
+            environment,
+            limits: Limits::default(),
+            gateways: Vec::new(),
+            timeout,
+            redactor,
+        };
         let environment = Environment::open(&work).unwrap();
         let rules = Rules::new(environment.root().to_owned());
         Self { dir, environment, processes: Arc::new(processes), rules }
@@ -107,8 +114,11 @@ impl Host {
         let proposal = tool
             .propose("call_1", input.as_object().unwrap())
             .unwrap_or_else(|bad| panic!("bad input: {}", bad.0.as_str()));
-        match Policy::new(self.rules.clone()).review(proposal.action) {
-            Review::Allowed(permit) => proposal.execution.run(permit, cancel).await,
+        match Policy::new(self.rules.clone()).review(proposal.action).await {
+            Review::Allowed(approved) => match approved.renew().await {
+                Ok(permit) => proposal.execution.run(permit, cancel).await,
+                Err(denial) => Outcome::Refused(denial),
+            },
             Review::Denied(_, denial) => Outcome::Refused(denial),
         }
     }

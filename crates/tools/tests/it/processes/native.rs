@@ -31,7 +31,7 @@ fn probe(host: &Host, script: &str) -> Arc<dyn Tool> {
     });
     let (name, package) = found.unwrap();
     let Program::Native { argv } = &package.program else { panic!("not native") };
-    tools::native_tool(name, package, argv, &host.environment, &host.processes).unwrap()
+    tools::native_tool(name, package, argv, None, &host.environment, &host.processes).unwrap()
 }
 
 #[tokio::test]
