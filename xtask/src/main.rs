@@ -12,6 +12,7 @@ mod fuzz;
 mod interop;
 mod layers;
 mod lint;
+mod postgres;
 mod process;
 mod sizes;
 mod test;
@@ -22,7 +23,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   demo            build `mur` and run the example capsule offline, in a fresh copy of its repository
-  test            the test suite: everything that needs Rust and a C compiler
+  test            the test suite: everything that needs Rust, a C compiler and PostgreSQL
   interop         the tests against real third-party parts (needs node, npm, python3, curl)
   check           formatting, lints, documentation, licences, spelling, layers, sizes, then `test`
   check --no-test the same without `test`

@@ -91,6 +91,10 @@ impl PostgresConfig {
             return Err(UrlFault::Scheme);
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        if query.contains('@') {
+            // A password with a `?` of its own: what follows is no option, and must not be taken for one.
+            return Err(UrlFault::Syntax);
+        }
         let (mut mode, mut roots, mut others) = (None, None, Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
@@ -177,7 +181,7 @@ mod tests {
 
     fn parse(url: &str) -> Result<(Option<Roots>, String), UrlFault> {
         let config = PostgresConfig::parse(url)?;
-        let Place::Server(name) = config.place else { unreachable!("a server has no path") };
+        let Place::Server(name) = config.place else { panic!("a server has no path") };
         Ok((config.tls, name))
     }
 
@@ -220,7 +224,7 @@ mod tests {
         let config = StoreConfig::from_url("postgres://mur:s3cr%20et@db.example:5433/settings").unwrap();
         assert_eq!(format!("{config:?}").matches("s3cr").count(), 0);
         assert_eq!(config.password().unwrap().expose(), "s3cr et");
-        let StoreConfig::Postgres(config) = config else { unreachable!("a URL is a server") };
+        let StoreConfig::Postgres(config) = config else { panic!("a URL is a server") };
         assert_eq!(config.place, Place::Server("db.example:5433/settings".to_owned()));
         assert_eq!(StoreConfig::in_home("/home/a/.murmur".as_ref()).password(), None);
     }

@@ -22,9 +22,12 @@ use link::{Fault, Link, Purpose};
 /// The key of the lock that every change holds: `murmur` in ASCII.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(120321057715570)";
 const NOTIFY: &str = "NOTIFY murmur_changed";
-/// How many tables there are, and how many of them are the one that says the form.
-const TABLES: &str = "SELECT count(*), count(*) FILTER (WHERE relname = 'store') FROM pg_catalog.pg_class
-    WHERE relkind = 'r' AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'murmur')";
+/// How many tables there are, how many of them are the one that says the form, and whether they are hidden: names
+/// in a schema that this user may not use are not found, as if they were not there.
+const TABLES: &str = "SELECT count(*), count(*) FILTER (WHERE relname = 'store'),
+        (SELECT count(*) FROM pg_catalog.pg_namespace
+            WHERE nspname = 'murmur' AND NOT has_schema_privilege(oid, 'USAGE'))
+    FROM pg_catalog.pg_class WHERE relkind = 'r' AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'murmur')";
 const SCHEMAS: &str = "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = 'murmur'";
 
 /// A PostgreSQL database.
@@ -33,13 +36,13 @@ pub(crate) struct Postgres {
     config: PostgresConfig,
     reader: Mutex<Option<Arc<Link>>>,
     /// Whether the tables were ever there: from then on their absence is a fault.
-    seen: AtomicBool,
+    seen: Arc<AtomicBool>,
     changes: watch::Sender<u64>,
 }
 
 impl Postgres {
     pub(crate) fn new(config: PostgresConfig) -> Self {
-        Self { config, reader: Mutex::default(), seen: AtomicBool::new(false), changes: watch::Sender::new(0) }
+        Self { config, reader: Mutex::default(), seen: Arc::default(), changes: watch::Sender::new(0) }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -97,13 +100,14 @@ impl Postgres {
     async fn is_there(&self, link: &Link) -> Result<bool, Fault> {
         let rows = link.query(TABLES, &[], STATEMENT_LIMIT).await?;
         let mut row = rows.into_iter().next().ok_or(Fault::Damaged(Damage::Row))?;
-        match (row.int()?, row.int()?) {
-            (_, 1) => {
+        match (row.int()?, row.int()?, row.int()?) {
+            (_, _, 1..) => Err(Fault::Forbidden),
+            (_, 1, _) => {
                 self.seen.store(true, Ordering::Relaxed);
                 Ok(true)
             }
-            (0, _) if self.seen.load(Ordering::Relaxed) => Err(Fault::Missing),
-            (0, _) => Ok(false),
+            (0, ..) if self.seen.load(Ordering::Relaxed) => Err(Fault::Missing),
+            (0, ..) => Ok(false),
             _ => Err(Fault::Damaged(Damage::Tables)),
         }
     }
@@ -136,7 +140,7 @@ impl Postgres {
     pub(crate) async fn begin(&self) -> Result<Transaction, StoreError> {
         let link = self.connect(Purpose::Change).await?;
         self.prepare(&link, MIGRATIONS).await.map_err(|fault| fault.tell(self.place()))?;
-        Ok(Transaction { link, place: self.place() })
+        Ok(Transaction { link, place: self.place(), seen: Arc::clone(&self.seen) })
     }
 
     async fn prepare(&self, link: &Link, migrations: &[&[&str]]) -> Result<(), Fault> {
@@ -187,6 +191,7 @@ async fn form(link: &Link) -> Result<i64, Fault> {
 pub(crate) struct Transaction {
     link: Link,
     place: Place,
+    seen: Arc<AtomicBool>,
 }
 
 impl Transaction {
@@ -202,9 +207,15 @@ impl Transaction {
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         self.link.batch(NOTIFY).await.map_err(|fault| fault.tell(self.place()))?;
         match self.link.batch("COMMIT").await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.seen.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             Err(fault) if fault.is_final() => Err(StoreError::Unconfirmed { place: self.place }),
             Err(fault) => Err(fault.tell(self.place)),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -164,8 +164,8 @@ impl Shared {
 
     /// Opens the file that was looked at, and checks that it is a store of a form that is known.
     fn open(&self, expected: Identity) -> Result<Connection, StoreError> {
-        if expected.is_empty() {
-            return Err(self.damaged(Damage::Empty));
+        if let Some(what) = expected.too_short() {
+            return Err(self.damaged(what));
         }
         let connection = connect(&self.path).map_err(|error| self.fault(error))?;
         if look(&self.path)?.is_none_or(|now| !now.is_same_file(&expected)) {
@@ -207,6 +207,7 @@ impl Shared {
             }
         };
         let connection = self.open(identity)?;
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).seen = true;
         // What is confirmed is on the disk.
         connection.pragma_update(None, "synchronous", "FULL").map_err(|error| self.fault(error))?;
         connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| self.fault(error))?;
@@ -343,7 +344,13 @@ impl rusqlite::ToSql for Value {
 }
 
 fn fault(place: Place, source: rusqlite::Error) -> StoreError {
-    let missing_table = matches!(&source, rusqlite::Error::SqlInputError { .. });
+    // Every statement is right for the tables of a form that is known, so a plain error is one of the tables. A
+    // statement that was kept finds it out when it runs, a new one when it is read.
+    let wrong_tables = match &source {
+        rusqlite::Error::SqlInputError { .. } => true,
+        rusqlite::Error::SqliteFailure(error, _) => error.extended_code == rusqlite::ffi::SQLITE_ERROR,
+        _ => false,
+    };
     match source.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             StoreError::Damaged { place, what: Damage::Database }
@@ -354,8 +361,10 @@ fn fault(place: Place, source: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DiskFull) => StoreError::Full { place },
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { place },
         Some(ErrorCode::TooBig) => StoreError::Damaged { place, what: Damage::Row },
-        // Every statement is known to be right for the tables of this form.
-        _ if missing_table => StoreError::Damaged { place, what: Damage::Tables },
+        _ if wrong_tables => StoreError::Damaged { place, what: Damage::Tables },
         _ => StoreError::Sqlite { place, source },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -135,10 +135,11 @@ fn parameter(value: &Value) -> (&(dyn ToSql + Sync), Type) {
 
 fn read(row: &tokio_postgres::Row) -> Result<Row, Fault> {
     let columns = row.columns().iter().enumerate().map(|(at, column)| {
-        let value = if *column.type_() == Type::INT8 {
-            row.try_get::<_, Option<i64>>(at).map(|number| number.map(Value::Int))
-        } else {
-            row.try_get::<_, Option<String>>(at).map(|text| text.map(Value::Text))
+        let value = match *column.type_() {
+            Type::INT8 => row.try_get::<_, Option<i64>>(at).map(|number| number.map(Value::Int)),
+            // What a function gives that gives nothing.
+            Type::VOID => Ok(None),
+            _ => row.try_get::<_, Option<String>>(at).map(|text| text.map(Value::Text)),
         };
         value.map(|value| value.unwrap_or(Value::Null)).map_err(|_| Fault::Damaged(Damage::Row))
     });
@@ -156,6 +157,7 @@ pub(crate) enum Fault {
     Answer(tokio_postgres::Error),
     Damaged(Damage),
     Missing,
+    Forbidden,
     Newer(i64),
 }
 
@@ -194,6 +196,7 @@ impl Fault {
             Self::Slow(limit) => StoreError::Slow { place, limit },
             Self::Damaged(what) => StoreError::Damaged { place, what },
             Self::Missing => StoreError::Missing { place },
+            Self::Forbidden => StoreError::Forbidden { place },
             Self::Newer(found) => StoreError::Newer { place, found, known: FORM },
             Self::Answer(error) => answer(place, &error),
         }

@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::StoreError;
-use crate::error::FileFault;
+use crate::error::{Damage, FileFault};
 
 /// What tells a file, and its content as far as a look can, from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,13 @@ impl Identity {
         self.file == other.file
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.size == 0
+    /// A file of less than one page, which SQLite would take for a new one.
+    pub(crate) fn too_short(&self) -> Option<Damage> {
+        match self.size {
+            0 => Some(Damage::Empty),
+            1..512 => Some(Damage::Database),
+            _ => None,
+        }
     }
 }
 
