@@ -14,17 +14,21 @@ use record::{
 };
 use secrets::{Redactor, Vault};
 use tokio::sync::Notify;
-use vocab::{Clock, ContextId, Driver, EndStatus, Message, SessionId, TaskId, TaskState, TraceContext, Trust, Wire};
+use vocab::{Clock, ContextId, Driver, EndStatus, Message, SessionId, TaskId, TaskState, TraceContext, Trust};
 
 use crate::board::{Board, Said, Work};
+use crate::compaction::Compaction;
 use crate::control::{Control, ControlDeclared, DriverChoice};
+use crate::credentials::CredentialTrace;
+use crate::gauge::Gauge;
 use crate::handle::{SessionHandle, SessionInfo, Shared, unrun};
 use crate::lifecycle::Lifecycle;
 use crate::outbox::{Outbox, Place, lookalikes, millis};
 use crate::registry::Registry;
-use crate::run::{Run, Talk};
+use crate::run::Run;
 use crate::session::{End, Limits};
 use crate::switch::SwitchDriver;
+use crate::talk::Talk;
 use crate::telemetry::{Span, Telemetry};
 use crate::{Caller, Observer};
 
@@ -48,6 +52,8 @@ pub struct Setup {
     pub control: ControlDeclared,
     /// The secrets that a controller injects.
     pub vault: Arc<Vault>,
+    /// Where the credentials of the choices, and of gateways, tell what happens to them.
+    pub credentials: CredentialTrace,
     /// Whether the driver plays a script and no model answers.
     pub scripted: bool,
     /// The system prompt, whole.
@@ -60,6 +66,8 @@ pub struct Setup {
     pub redactor: Redactor,
     /// What bounds a task.
     pub limits: Limits,
+    /// How older turns are summarised when the context fills up; nothing for not at all.
+    pub compaction: Option<Compaction>,
     /// Where timestamps come from.
     pub clock: Arc<dyn Clock>,
     /// Who watches on this machine.
@@ -118,10 +126,18 @@ pub struct Session {
     shared: Arc<Shared>,
     began: Instant,
     span: TraceContext,
-    spent: u64,
+    meter: Meter,
     tasks: u32,
     tally: Tally,
     worst: EndStatus,
+}
+
+/// What a session's tasks hand on to each other: they run one after the other, so there is one remainder.
+pub(crate) struct Meter {
+    /// Tokens that the session has used.
+    pub(crate) spent: u64,
+    /// What is known of each choice's tokens.
+    pub(crate) gauges: Vec<Gauge>,
 }
 
 /// What does not change while a session lives.
@@ -133,6 +149,7 @@ pub(crate) struct Fixed {
     pub(crate) registry: Registry,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
+    pub(crate) compaction: Option<Compaction>,
     /// Whether somebody measures, so that calls pass their span on.
     pub(crate) measured: bool,
 }
@@ -144,15 +161,6 @@ impl Fixed {
 
     pub(crate) fn has_alternates(&self) -> bool {
         self.control.choices().len() > 1
-    }
-
-    /// A conversation in a choice's form.
-    pub(crate) fn open_with(&self, choice: usize, history: &[Message]) -> Option<Box<dyn Wire>> {
-        let mut wire = self.driver(choice)?.open(&self.system, self.registry.specs());
-        for message in history {
-            wire.push(message);
-        }
-        Some(wire)
     }
 }
 
@@ -202,6 +210,7 @@ impl Session {
         let span = TraceContext::fresh();
         let start = outbox.measured(None, line, Some(Span { context: span, parent: None, took: Duration::ZERO }))?;
         control.file_under(start.clone());
+        setup.credentials.open(&outbox, &start);
         let tools_sha = Digest::of(&serde_json::to_vec(registry.specs()).unwrap_or_default());
         let system = outbox.redactor().redact_owned(setup.system).into_string();
         let fixed = Fixed {
@@ -212,8 +221,10 @@ impl Session {
             registry,
             policy: setup.policy,
             limits: setup.limits,
+            compaction: setup.compaction,
             measured,
         };
+        let meter = Meter { spent: 0, gauges: vec![Gauge::default(); control.choices().len()] };
         let (name, version) = setup.capsule;
         let info = SessionInfo {
             session: setup.session,
@@ -234,7 +245,7 @@ impl Session {
             shared,
             began: Instant::now(),
             span,
-            spent: 0,
+            meter,
             tasks: 0,
             tally: Tally::default(),
             worst: EndStatus::Ok,
@@ -305,10 +316,9 @@ impl Session {
         let mut talk = Talk::new(&self.fixed, record, history, self.fixed.control.snapshot().choice);
         talk.append(&message)?;
         shared.state(&work.task, TaskState::Working, Said::default());
-        let mut run = Run::new(&self.fixed, shared, talk, place, self.spent);
+        let mut run = Run::new(&self.fixed, shared, talk, (place, message.id), &mut self.meter);
         let end = run.drive(&mut stop).await?;
-        let (report, spent) = run.finish(end)?;
-        self.spent = spent;
+        let report = run.finish(end)?;
         self.tally.add(report.tally);
         Ok(report)
     }

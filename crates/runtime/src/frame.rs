@@ -48,6 +48,8 @@ pub enum Frame<'a> {
         /// Its number, from 2.
         attempt: u32,
     },
+    /// Older turns of the conversation are being summarised.
+    Summarising,
     /// A turn of the model is complete: no further text of it comes.
     TurnEnded {
         /// Whether tool calls follow.

@@ -6,21 +6,25 @@
 //! provider: those come in as traits, so a whole session runs against fakes in a test.
 //!
 //! ```
-//! use runtime::{Effect, Event, Limits, TaskLoop};
+//! use runtime::{Effect, Estimate, Event, Limits, Summary, TaskLoop};
 //! use vocab::StateEffect;
 //! let limits = Limits { max_turns: 1, max_tokens: 100, max_session_tokens: None };
 //! let mut task = TaskLoop::new(limits, 0);
 //! let any = |_: &str| StateEffect::Read;
 //! assert_eq!(task.step(Event::Started, &any), [Effect::Estimate]);
-//! assert_eq!(task.step(Event::Estimated(7), &any), [Effect::Infer { turn: 0 }]);
+//! let estimate = Estimate { input: 7, window: 1000, summary: Summary::Undeclared };
+//! assert_eq!(task.step(Event::Estimated(estimate), &any), [Effect::Infer { turn: 0 }]);
 //! ```
 
 mod board;
 mod caller;
+mod compaction;
 mod control;
+mod credentials;
 mod dispatch;
 mod engine;
 mod frame;
+mod gauge;
 mod handle;
 mod inquiry;
 mod lifecycle;
@@ -33,22 +37,26 @@ mod scrub;
 mod session;
 mod stop;
 mod stream;
+mod summarise;
 mod summary;
 mod switch;
+mod talk;
 mod telemetry;
 
 pub use board::TaskView;
 pub use caller::{Caller, Claim};
+pub use compaction::Compaction;
 pub use control::{
     ChoiceCredential, Control, ControlDeclared, ControlEvent, ControlRefusal, DriverChoice, Principal, Refused,
     Setting, SettingChange,
 };
+pub use credentials::CredentialTrace;
 pub use engine::{Session, Setup, Tally, TaskReport};
 pub use frame::{Artifact, Frame, Observer};
 pub use handle::{NewTask, RequestError, SessionHandle, SessionInfo};
 pub use lifecycle::{Acceptance, AfterTask, Lifecycle};
 pub use prompt::{ContextDocument, SkillEntry, system_prompt};
 pub use registry::{MissingGrant, Registry};
-pub use session::{Effect, End, Event, Group, Limits, StopCause, TaskLoop};
+pub use session::{Effect, End, Estimate, Event, Group, Limits, StopCause, Summary, TaskLoop};
 pub use stream::{Batch, FRAMES_KEPT, Stream, StreamArtifact, StreamEvent, StreamFrame};
 pub use telemetry::{Span, Telemetry};

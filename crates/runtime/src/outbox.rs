@@ -132,6 +132,7 @@ impl Outbox {
                 error.message,
                 millis(delay)
             )),
+            Frame::Summarising => working("older turns of the conversation are being summarised".to_owned()),
             Frame::Warning { code, text } => working(format!("{code}: {text}")),
             Frame::Working
             | Frame::ToolRunning { .. }

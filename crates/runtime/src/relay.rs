@@ -26,13 +26,21 @@ pub(crate) struct Relay<'o> {
     began: Instant,
     /// Whether text, and whether reasoning was shown.
     said: (bool, bool),
+    /// Whether what is said is for nobody who watches.
+    quiet: bool,
 }
 
 impl<'o> Relay<'o> {
     pub(crate) fn new(outbox: &'o Outbox, place: &'o Place, span: TraceContext) -> Self {
         let (text, thinking) = (StreamRedactor::new(outbox.redactor()), StreamRedactor::new(outbox.redactor()));
         let began = Instant::now();
-        Self { outbox, place, span, text, thinking, said: (false, false), attempt: 1, began, fault: None }
+        let said = (false, false);
+        Self { outbox, place, span, text, thinking, said, attempt: 1, began, fault: None, quiet: false }
+    }
+
+    /// For a call whose answer is not part of the reply: failures alone are told.
+    pub(crate) fn quiet(outbox: &'o Outbox, place: &'o Place, span: TraceContext) -> Self {
+        Self { quiet: true, ..Self::new(outbox, place, span) }
     }
 
     /// Shows what is held back and records the error that ended the call, if one did; gives the fault
@@ -98,6 +106,7 @@ pub(crate) fn redacted(error: DriverError, redactor: &Redactor) -> DriverError {
 impl DeltaSink for Relay<'_> {
     fn delta(&mut self, delta: Delta<'_>) {
         match delta {
+            Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCallStarted { .. } if self.quiet => {}
             Delta::Text(piece) => {
                 let piece = self.text.push(piece);
                 self.show_text(piece.as_str());

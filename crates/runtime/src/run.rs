@@ -7,108 +7,64 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use policy::cancel_pair;
-use record::{Body, ConversationWriter, Decision, Error as RecordError, Inference, TaskEnd};
-use vocab::{CallParams, EndStatus, EventId, Message, MessageId, Reply, Role, Wire};
+use record::{Body, Decision, Error as RecordError, Inference, TaskEnd};
+use vocab::{CallParams, EndStatus, EventId, MessageId, Reply};
 
 use crate::Frame;
 use crate::board::Said;
 use crate::control::Snapshot;
 use crate::dispatch::{Desk, run_group};
-use crate::engine::{Fixed, Tally, TaskReport};
+use crate::engine::{Fixed, Meter, Tally, TaskReport};
 use crate::handle::Shared;
 use crate::outbox::{Place, millis};
 use crate::relay::{Relay, redacted};
 use crate::scrub::scrub;
 use crate::session::{Effect, End, Event, Group, TaskLoop};
 use crate::stop::StopSignal;
+use crate::summarise::Pending;
+use crate::talk::Talk;
 use crate::telemetry::Span;
-
-/// Bytes of a request per token before the first reply has said better; low, so that the estimate errs high.
-const FIRST_GUESS: f64 = 3.0;
 
 /// One task under way.
 pub(crate) struct Run<'s> {
-    fixed: &'s Fixed,
-    shared: &'s Shared,
-    talk: Talk,
-    place: Place,
-    start: EventId,
-    state: TaskLoop,
-    tally: Tally,
+    pub(crate) fixed: &'s Fixed,
+    pub(crate) shared: &'s Shared,
+    pub(crate) talk: Talk,
+    pub(crate) place: Place,
+    pub(crate) start: EventId,
+    /// The task's own message.
+    pub(crate) message: MessageId,
+    pub(crate) state: TaskLoop,
+    pub(crate) tally: Tally,
     began: Instant,
     /// What the coming call uses of the settings.
-    settings: Snapshot,
-    /// Bytes of a request per token, of each choice.
-    bytes_per_token: Vec<f64>,
-}
-
-/// A conversation: its record, and its form for the provider.
-pub(crate) struct Talk {
-    record: ConversationWriter,
-    /// The messages themselves, where another driver may have to be given them.
-    history: Option<Vec<Message>>,
-    /// The form for each driver choice that was used, and how far it has got.
-    wires: Vec<Option<Box<dyn Wire>>>,
-    choice: usize,
-    /// Messages that entered since the last inference line.
-    fresh: Vec<MessageId>,
-}
-
-impl Talk {
-    /// A conversation that goes on after `history`, with the choice that is in use.
-    pub(crate) fn new(fixed: &Fixed, record: ConversationWriter, history: Vec<Message>, choice: usize) -> Self {
-        let mut wires: Vec<Option<Box<dyn Wire>>> = fixed.control.choices().iter().map(|_| None).collect();
-        if let Some(place) = wires.get_mut(choice) {
-            *place = fixed.open_with(choice, &history);
-        }
-        let history = (wires.len() > 1).then_some(history);
-        Self { record, history, wires, choice, fresh: Vec::new() }
-    }
-
-    /// The form for the choice in use.
-    fn wire(&self) -> Option<&dyn Wire> {
-        self.wires.get(self.choice)?.as_deref()
-    }
-
-    /// Turns to another choice: its driver is given what it has not seen yet.
-    fn turn_to(&mut self, fixed: &Fixed, choice: usize) {
-        self.choice = choice;
-        if let (Some(place @ None), Some(history)) = (self.wires.get_mut(choice), &self.history) {
-            *place = fixed.open_with(choice, history);
-        }
-    }
-
-    pub(crate) fn append(&mut self, message: &Message) -> Result<(), RecordError> {
-        self.record.append(message)?;
-        for wire in self.wires.iter_mut().flatten() {
-            wire.push(message);
-        }
-        if let Some(history) = &mut self.history {
-            history.push(message.clone());
-        }
-        // An answer is named by its own inference line.
-        if message.role != Role::Assistant {
-            self.fresh.push(message.id.clone());
-        }
-        Ok(())
-    }
+    pub(crate) settings: Snapshot,
+    pub(crate) meter: &'s mut Meter,
+    pub(crate) summary: Pending,
 }
 
 impl<'s> Run<'s> {
-    /// A task that begins at `place`, under the line of its start; `spent` is what the session has used
-    /// before, in tokens.
-    pub(crate) fn new(fixed: &'s Fixed, shared: &'s Shared, talk: Talk, place: Place, spent: u64) -> Self {
+    /// A task that begins at `place`, under the line of its start, with a message that is in the conversation.
+    pub(crate) fn new(
+        fixed: &'s Fixed,
+        shared: &'s Shared,
+        talk: Talk,
+        (place, message): (Place, MessageId),
+        meter: &'s mut Meter,
+    ) -> Self {
         Self {
             fixed,
             shared,
             talk,
             start: place.parent.clone(),
             place,
-            state: TaskLoop::new(fixed.limits, spent),
+            message,
+            state: TaskLoop::new(fixed.limits, meter.spent),
             tally: Tally::default(),
             began: Instant::now(),
             settings: fixed.control.snapshot(),
-            bytes_per_token: vec![FIRST_GUESS; fixed.control.choices().len()],
+            meter,
+            summary: Pending::default(),
         }
     }
 }
@@ -125,9 +81,13 @@ impl Run<'_> {
                     self.settings = self.fixed.control.snapshot();
                     self.state.set_max_tokens(self.settings.max_tokens);
                     self.talk.turn_to(self.fixed, self.settings.choice);
-                    let event = stop.now().map_or_else(|| Event::Estimated(self.estimate()), Event::Stop);
+                    let event = match stop.now() {
+                        Some(cause) => Event::Stop(cause),
+                        None => Event::Estimated(self.estimate()),
+                    };
                     queue.extend(self.step(event));
                 }
+                Effect::Summarise => queue.extend(self.summarise(stop).await?),
                 Effect::Infer { turn } => queue.extend(self.infer(turn, stop).await?),
                 Effect::RunTools(groups) => queue.extend(self.run_tools(&groups, stop).await?),
                 Effect::WarnCut => {
@@ -143,20 +103,9 @@ impl Run<'_> {
         Ok(End { status: EndStatus::Failed, reply: String::new(), reason: Some("the agent loop stopped".to_owned()) })
     }
 
-    fn step(&mut self, event: Event) -> Vec<Effect> {
+    pub(crate) fn step(&mut self, event: Event) -> Vec<Effect> {
         let registry = &self.fixed.registry;
         self.state.step(event, &|name| registry.effect_of(name))
-    }
-
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate"
-    )]
-    fn estimate(&self) -> u64 {
-        let bytes = self.talk.wire().map_or(0, Wire::len) as f64;
-        (bytes / self.bytes_per_token.get(self.settings.choice).unwrap_or(&FIRST_GUESS)).ceil() as u64
     }
 
     async fn infer(&mut self, turn: u32, stop: &mut StopSignal) -> Result<Vec<Effect>, RecordError> {
@@ -193,7 +142,9 @@ impl Run<'_> {
     }
 
     fn answered(&mut self, mut reply: Reply, span: Span) -> Result<Vec<Effect>, RecordError> {
-        self.learn_ratio(reply.usage.input_tokens);
+        if let Some(gauge) = self.meter.gauges.get_mut(self.settings.choice) {
+            self.talk.told(gauge, reply.usage.input_tokens);
+        }
         reply.content = scrub(reply.content, self.shared.outbox.redactor());
         let (stop_reason, usage, attempts, provider_id) =
             (reply.stop, reply.usage, reply.attempts, reply.provider_id.clone());
@@ -209,7 +160,7 @@ impl Run<'_> {
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
         });
-        let mut message_ids = std::mem::take(&mut self.talk.fresh);
+        let mut message_ids = self.talk.take_fresh();
         message_ids.extend(message.map(|message| message.id.clone()));
         let choice = self.fixed.control.choices().get(self.settings.choice).filter(|_| self.fixed.has_alternates());
         let line = Inference {
@@ -238,17 +189,6 @@ impl Run<'_> {
         Ok(effects)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    fn learn_ratio(&mut self, input_tokens: u64) {
-        if input_tokens > 0 {
-            let seen = self.talk.wire().map_or(0, Wire::len) as f64 / input_tokens as f64;
-            if let Some(ratio) = self.bytes_per_token.get_mut(self.settings.choice) {
-                // A provider that counts nothing useful must not make every request look free.
-                *ratio = seen.clamp(1.0, 8.0);
-            }
-        }
-    }
-
     async fn run_tools(&mut self, groups: &[Group], stop: &mut StopSignal) -> Result<Vec<Effect>, RecordError> {
         let (canceler, cancel) = cancel_pair();
         let mut results = Vec::new();
@@ -274,8 +214,8 @@ impl Run<'_> {
         Ok(self.step(Event::ToolsDone(results)))
     }
 
-    /// Writes the task's last line; gives the report and the tokens that the session has used now.
-    pub(crate) fn finish(self, end: End) -> Result<(TaskReport, u64), RecordError> {
+    /// Writes the task's last line and hands on what the session has used now.
+    pub(crate) fn finish(self, end: End) -> Result<TaskReport, RecordError> {
         let line = TaskEnd {
             task_id: &self.place.task,
             status: end.status,
@@ -294,8 +234,8 @@ impl Run<'_> {
         self.shared.outbox.frame(&self.place, &frame);
         let response = Some(end.reply.as_str()).filter(|reply| !reply.is_empty() || end.status == EndStatus::Ok);
         self.shared.state(&task, end.status.into(), Said { message: end.reason.as_deref(), response });
-        let spent = self.state.spent();
-        Ok((TaskReport { task, context, end, tally: self.tally }, spent))
+        self.meter.spent = self.state.spent();
+        Ok(TaskReport { task, context, end, tally: self.tally })
     }
 }
 
@@ -307,7 +247,7 @@ fn decision(effects: &[Effect]) -> Decision {
             Effect::Estimate | Effect::Infer { .. } => return Decision::Continue,
             Effect::End(end) if end.status == EndStatus::Ok => return Decision::Reply,
             Effect::End(_) => return Decision::Stop,
-            Effect::Append(_) | Effect::WarnCut | Effect::CancelTools => {}
+            Effect::Append(_) | Effect::Summarise | Effect::WarnCut | Effect::CancelTools => {}
         }
     }
     Decision::Stop

@@ -47,8 +47,15 @@ impl StopCause {
 pub enum Event {
     /// The task's text entered the history.
     Started,
-    /// The request of the coming turn is estimated at so many input tokens.
-    Estimated(u64),
+    /// The request of the coming turn is estimated.
+    Estimated(Estimate),
+    /// The summarising call is over.
+    Summarised {
+        /// What it cost, if it was answered.
+        usage: Option<Usage>,
+        /// Why there is no summary, in a sentence, if there is none.
+        fault: Option<String>,
+    },
     /// The model answered.
     Replied(Reply),
     /// The model's answer failed for good.
@@ -59,11 +66,38 @@ pub enum Event {
     Stop(StopCause),
 }
 
+/// What a request takes, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// The whole request: system prompt, tools, messages.
+    pub input: u64,
+    /// The context window of the choice in use.
+    pub window: u64,
+    /// What a summary of older turns could do.
+    pub summary: Summary,
+}
+
+/// What a summary of older turns could do for the coming request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Summary {
+    /// Nothing: `inference.compaction` is not declared.
+    Undeclared,
+    /// Nothing: it is not time for one yet, or it would gain too little.
+    Idle,
+    /// It is due.
+    Due {
+        /// The input tokens of the call that asks for it.
+        input: u64,
+    },
+}
+
 /// What to do.
 #[derive(Debug, PartialEq)]
 pub enum Effect {
     /// Estimate the request's tokens, and report them.
     Estimate,
+    /// Have the older turns summarised, with the output cap of the manifest.
+    Summarise,
     /// Call the model.
     Infer {
         /// Counts from 0.
@@ -100,6 +134,7 @@ pub struct End {
 enum Phase {
     New,
     Estimating,
+    Summarising,
     Inferring,
     RunningTools,
     Ended,
@@ -109,10 +144,18 @@ enum Phase {
 #[derive(Debug)]
 pub struct TaskLoop {
     limits: Limits,
+    /// The output cap of the coming call.
+    max_tokens: u32,
     phase: Phase,
     turn: u32,
     /// Tokens of the session, earlier tasks included.
     spent: u64,
+    /// The input of the call under way, as it was admitted.
+    admitted: u64,
+    /// The turn before which a summary was last asked for: there is no second one.
+    summarised: Option<u32>,
+    /// Why that summary failed.
+    fault: Option<String>,
     stop: Option<StopCause>,
     last_text: String,
     warned_cut: bool,
@@ -122,7 +165,19 @@ impl TaskLoop {
     /// A task that has not begun; `spent` is what the session has used before it, in tokens.
     #[must_use]
     pub fn new(limits: Limits, spent: u64) -> Self {
-        Self { limits, phase: Phase::New, turn: 0, spent, stop: None, last_text: String::new(), warned_cut: false }
+        Self {
+            limits,
+            max_tokens: limits.max_tokens,
+            phase: Phase::New,
+            turn: 0,
+            spent,
+            admitted: 0,
+            summarised: None,
+            fault: None,
+            stop: None,
+            last_text: String::new(),
+            warned_cut: false,
+        }
     }
 
     /// The turn that is under way, from 0.
@@ -137,9 +192,9 @@ impl TaskLoop {
         self.spent
     }
 
-    /// The output cap of the calls from now on.
+    /// The output cap of the turns from now on; that of a summary stays the manifest's.
     pub fn set_max_tokens(&mut self, max_tokens: u32) {
-        self.limits.max_tokens = max_tokens;
+        self.max_tokens = max_tokens;
     }
 
     /// Takes what happened and says what to do, in order. What comes too late is ignored.
@@ -147,7 +202,8 @@ impl TaskLoop {
         match (self.phase, event) {
             (Phase::Ended, _) => Vec::new(),
             (Phase::New, Event::Started) => self.next_turn(),
-            (Phase::Estimating, Event::Estimated(tokens)) => self.admit(tokens),
+            (Phase::Estimating, Event::Estimated(estimate)) => self.admit(estimate),
+            (Phase::Summarising, Event::Summarised { usage, fault }) => self.after_summary(usage, fault),
             (Phase::Inferring, Event::Replied(reply)) => self.replied(reply, effect_of),
             (Phase::Inferring, Event::InferenceFailed(sentence)) => vec![self.end(EndStatus::Failed, Some(sentence))],
             (Phase::RunningTools, Event::ToolsDone(results)) => self.tools_done(results),
@@ -157,6 +213,7 @@ impl TaskLoop {
                 _,
                 Event::Started
                 | Event::Estimated(_)
+                | Event::Summarised { .. }
                 | Event::Replied(_)
                 | Event::InferenceFailed(..)
                 | Event::ToolsDone(_),
@@ -176,20 +233,67 @@ impl TaskLoop {
         vec![Effect::Estimate]
     }
 
-    fn admit(&mut self, estimated: u64) -> Vec<Effect> {
-        if let Some(ceiling) = self.limits.max_session_tokens {
-            let needed = self.spent.saturating_add(estimated).saturating_add(u64::from(self.limits.max_tokens));
-            if needed > ceiling {
-                let sentence = format!(
-                    "the next call could pass the spend ceiling: {} tokens spent, about {estimated} to send, \
-                     up to {} to receive, {ceiling} allowed (`inference.max_session_tokens`)",
-                    self.spent, self.limits.max_tokens
-                );
-                return vec![self.end(EndStatus::SpendCeilingReached, Some(sentence))];
+    fn admit(&mut self, Estimate { input, window, summary }: Estimate) -> Vec<Effect> {
+        if let Summary::Due { input } = summary
+            && self.summarised != Some(self.turn)
+        {
+            if let Some(end) = self.over_ceiling(input, self.limits.max_tokens) {
+                return vec![end];
             }
+            (self.phase, self.summarised, self.fault) = (Phase::Summarising, Some(self.turn), None);
+            return vec![Effect::Summarise];
+        }
+        if input.saturating_add(u64::from(self.max_tokens)) > window {
+            let sentence = self.too_long(input, window, summary == Summary::Undeclared);
+            return vec![self.end(EndStatus::Failed, Some(sentence))];
+        }
+        if let Some(end) = self.over_ceiling(input, self.max_tokens) {
+            return vec![end];
         }
         self.phase = Phase::Inferring;
         vec![Effect::Infer { turn: self.turn }]
+    }
+
+    /// Admits a call to the spend ceiling, or gives the task's end.
+    fn over_ceiling(&mut self, input: u64, max_tokens: u32) -> Option<Effect> {
+        self.admitted = input;
+        let ceiling = self.limits.max_session_tokens?;
+        let needed = self.spent.saturating_add(input).saturating_add(u64::from(max_tokens));
+        (needed > ceiling).then(|| {
+            let sentence = format!(
+                "the next call could pass the spend ceiling: {} tokens spent, about {input} to send, \
+                 up to {max_tokens} to receive, {ceiling} allowed (`inference.max_session_tokens`)",
+                self.spent
+            );
+            self.end(EndStatus::SpendCeilingReached, Some(sentence))
+        })
+    }
+
+    fn too_long(&self, input: u64, window: u64, undeclared: bool) -> String {
+        let advice = match (&self.fault, undeclared) {
+            (Some(fault), _) if self.summarised == Some(self.turn) => {
+                format!("older turns could not be summarised: {fault}")
+            }
+            (_, true) => {
+                "start a new conversation, lower `inference.max_tokens` or declare `inference.compaction`".to_owned()
+            }
+            _ => "a summary of older turns cannot help; start a new conversation or lower `inference.max_tokens`"
+                .to_owned(),
+        };
+        format!(
+            "the conversation does not fit the model's context window any more: about {input} tokens to send, up to \
+             {} to receive, {window} in all; {advice}",
+            self.max_tokens
+        )
+    }
+
+    fn after_summary(&mut self, usage: Option<Usage>, fault: Option<String>) -> Vec<Effect> {
+        if let Some(usage) = usage {
+            self.spend(usage);
+        }
+        self.fault = fault;
+        self.phase = Phase::Estimating;
+        vec![Effect::Estimate]
     }
 
     fn replied(&mut self, reply: Reply, effect_of: &dyn Fn(&str) -> StateEffect) -> Vec<Effect> {
@@ -246,14 +350,16 @@ impl TaskLoop {
             // The results still come, and are appended before the end.
             Phase::RunningTools => vec![Effect::CancelTools],
             // The engine has given the call up: it races the answer with the stop.
-            Phase::New | Phase::Estimating | Phase::Inferring | Phase::Ended => {
+            Phase::New | Phase::Estimating | Phase::Summarising | Phase::Inferring | Phase::Ended => {
                 vec![self.end(cause.status(), Some(cause.sentence().to_owned()))]
             }
         }
     }
 
     fn spend(&mut self, usage: Usage) {
-        self.spent = self.spent.saturating_add(usage.input_tokens).saturating_add(usage.output_tokens);
+        // A provider that does not count must not make the ceiling void.
+        let input = if usage.input_tokens == 0 { self.admitted } else { usage.input_tokens };
+        self.spent = self.spent.saturating_add(input).saturating_add(usage.output_tokens);
     }
 
     fn end(&mut self, status: EndStatus, reason: Option<String>) -> Effect {

@@ -10,8 +10,8 @@ use policy::{
 };
 use record::{Capture, Home};
 use runtime::{
-    Artifact, ChoiceCredential, ControlDeclared, DriverChoice, Frame, Lifecycle, Limits, NewTask, Observer, Registry,
-    Session, Setting, Setup, TaskReport,
+    Artifact, ChoiceCredential, Compaction, ControlDeclared, DriverChoice, Frame, Lifecycle, Limits, NewTask, Observer,
+    Registry, Session, Setting, Setup, TaskReport,
 };
 use secrets::{Redactor, Vault};
 use serde_json::{Map, Value, json};
@@ -30,37 +30,62 @@ pub(crate) enum Say {
     Hang(Arc<Notify>),
 }
 
+/// One request as the fake model got it.
+#[derive(Clone)]
+pub(crate) struct Sent {
+    pub(crate) system: String,
+    pub(crate) tools: usize,
+    pub(crate) max_tokens: u32,
+    pub(crate) messages: Vec<Message>,
+}
+
+type Open = Arc<Mutex<Sent>>;
+
 /// A model that says these things, and remembers what it was sent.
 pub(crate) struct FakeDriver {
     script: Mutex<VecDeque<Say>>,
-    history: Arc<Mutex<Vec<Message>>>,
+    open: Mutex<Vec<Open>>,
     pub(crate) sent: Arc<Mutex<Vec<Vec<Message>>>>,
+    pub(crate) requests: Arc<Mutex<Vec<Sent>>>,
+    /// Input tokens that an answer tells: the request's bytes by this, or 10.
+    bytes_per_token: Option<u64>,
 }
 
 impl FakeDriver {
     pub(crate) fn new(script: Vec<Say>) -> Self {
-        Self { script: Mutex::new(script.into()), history: Arc::default(), sent: Arc::default() }
+        Self::counting(script, None)
+    }
+
+    pub(crate) fn counting(script: Vec<Say>, bytes_per_token: Option<u64>) -> Self {
+        Self {
+            script: Mutex::new(script.into()),
+            open: Mutex::default(),
+            sent: Arc::default(),
+            requests: Arc::default(),
+            bytes_per_token,
+        }
     }
 }
 
-/// The wire is the driver's own history: the fake holds one conversation at a time.
-struct FakeWire(Arc<Mutex<Vec<Message>>>);
+/// A conversation that its driver holds too; the body is its number there.
+struct FakeWire(usize, Open);
 
 impl Wire for FakeWire {
     fn push(&mut self, message: &Message) {
-        self.0.lock().unwrap().push(message.clone());
+        self.1.lock().unwrap().messages.push(message.clone());
     }
 
     fn body(&self, _: CallParams, _: Vec<u8>) -> Vec<u8> {
-        Vec::new()
+        self.0.to_be_bytes().to_vec()
     }
 
     fn len(&self) -> usize {
-        self.0.lock().unwrap().len() * 100
+        let parts = |message: &Message| texts(&message.content).iter().map(|text| text.len()).sum::<usize>();
+        self.1.lock().unwrap().messages.iter().map(|message| 40 + parts(message)).sum()
     }
 
     fn is_empty(&self) -> bool {
-        self.0.lock().unwrap().is_empty()
+        self.1.lock().unwrap().messages.is_empty()
     }
 }
 
@@ -73,23 +98,30 @@ impl Driver for FakeDriver {
         "fake-1"
     }
 
-    fn open(&self, _: &str, _: &[ToolSpec]) -> Box<dyn Wire> {
-        self.history.lock().unwrap().clear();
-        Box::new(FakeWire(Arc::clone(&self.history)))
+    fn open(&self, system: &str, tools: &[ToolSpec]) -> Box<dyn Wire> {
+        let sent = Sent { system: system.into(), tools: tools.len(), max_tokens: 0, messages: Vec::new() };
+        let wire: Open = Arc::new(Mutex::new(sent));
+        let mut open = self.open.lock().unwrap();
+        open.push(Arc::clone(&wire));
+        Box::new(FakeWire(open.len() - 1, wire))
     }
 
     fn call<'a>(
         &'a self,
-        _: &'a dyn Wire,
-        _: CallParams,
+        wire: &'a dyn Wire,
+        params: CallParams,
         sink: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Reply, DriverError>> {
-        let history = self.history.lock().unwrap().clone();
+        let number = usize::from_be_bytes(wire.body(params, Vec::new()).try_into().unwrap());
+        let sent = Sent { max_tokens: params.max_tokens, ..self.open.lock().unwrap()[number].lock().unwrap().clone() };
+        let input_tokens = self.bytes_per_token.map_or(10, |by| wire.len() as u64 / by);
+        let history = sent.messages.clone();
         let turn = history.len();
+        self.requests.lock().unwrap().push(sent);
         self.sent.lock().unwrap().push(history);
         let say = self.script.lock().unwrap().pop_front();
         Box::pin(async move {
-            let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+            let usage = Usage { input_tokens, output_tokens: 5, ..Usage::default() };
             let (content, stop) = match say {
                 Some(Say::Text(text)) => {
                     for piece in text.split_inclusive(' ') {
@@ -232,6 +264,7 @@ impl Observer for Seen {
             }
             Frame::InputRequired { prompt } => format!("asks {prompt}"),
             Frame::Retrying { attempt, .. } => format!("retrying {attempt}"),
+            Frame::Summarising => "summarising".to_owned(),
             Frame::TurnEnded { tool_calls } => format!("turn ended {tool_calls}"),
             Frame::Warning { code, .. } => format!("warning {code}"),
             Frame::Ended { status, reply, .. } => format!("ended {} {reply}", status.as_str()),
@@ -257,7 +290,34 @@ pub(crate) struct Stage {
     pub(crate) session: SessionId,
     pub(crate) seen: Seen,
     pub(crate) sent: Arc<Mutex<Vec<Vec<Message>>>>,
+    pub(crate) requests: Arc<Mutex<Vec<Sent>>>,
     pub(crate) redactor: Redactor,
+}
+
+/// What else a session may have.
+pub(crate) struct Parts {
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) other: Option<DriverChoice>,
+    pub(crate) control: ControlDeclared,
+    pub(crate) limits: Limits,
+    pub(crate) compaction: Option<Compaction>,
+    /// The primary's window.
+    pub(crate) window: u64,
+    pub(crate) bytes_per_token: Option<u64>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self {
+            lifecycle: Lifecycle::default(),
+            other: None,
+            control: ControlDeclared::default(),
+            limits: LIMITS,
+            compaction: None,
+            window: 1000,
+            bytes_per_token: None,
+        }
+    }
 }
 
 pub(crate) const LIMITS: Limits = Limits { max_turns: 10, max_tokens: 100, max_session_tokens: None };
@@ -276,7 +336,8 @@ impl Stage {
         };
         let mut other = choice("other", FakeDriver::new(other));
         other.credential = ChoiceCredential::Injected { name: "KEY".into() };
-        Self::make(tempfile::tempdir().unwrap(), script, tools, Lifecycle::default(), (Some(other), declared))
+        let parts = Parts { other: Some(other), control: declared, ..Parts::default() };
+        Self::make(tempfile::tempdir().unwrap(), script, tools, parts)
     }
 
     pub(crate) fn open_as(script: Vec<Say>, tools: Vec<Arc<dyn Tool>>, lifecycle: Lifecycle) -> (Self, Session) {
@@ -294,24 +355,25 @@ impl Stage {
         tools: Vec<Arc<dyn Tool>>,
         lifecycle: Lifecycle,
     ) -> (Self, Session) {
-        Self::make(dir, script, tools, lifecycle, (None, ControlDeclared::default()))
+        Self::make(dir, script, tools, Parts { lifecycle, ..Parts::default() })
     }
 
-    fn make(
+    pub(crate) fn make(
         dir: tempfile::TempDir,
         script: Vec<Say>,
         tools: Vec<Arc<dyn Tool>>,
-        lifecycle: Lifecycle,
-        (other, control): (Option<DriverChoice>, ControlDeclared),
+        parts: Parts,
     ) -> (Self, Session) {
+        let Parts { lifecycle, other, control, limits, compaction, window, bytes_per_token } = parts;
         let home = Home::at(&dir.path().join("home")).unwrap();
         home.ensure().unwrap();
-        let driver = FakeDriver::new(script);
+        let driver = FakeDriver::counting(script, bytes_per_token);
         let stage = Self {
             home,
             session: SessionId::new(),
             seen: Seen::default(),
             sent: Arc::clone(&driver.sent),
+            requests: Arc::clone(&driver.requests),
             redactor: Redactor::new(),
             dir,
         };
@@ -322,8 +384,11 @@ impl Stage {
             workdir: "/w".into(),
             home: stage.home.clone(),
             capture: Capture::Content,
-            choices: std::iter::once(choice("primary", driver)).chain(other).collect(),
+            choices: std::iter::once(DriverChoice { context_window: window, ..choice("primary", driver) })
+                .chain(other)
+                .collect(),
             vault: Arc::new(Vault::new(control.secrets.clone())),
+            credentials: Default::default(),
             control,
             scripted: false,
             system: "Be brief.".into(),
@@ -332,7 +397,8 @@ impl Stage {
             }),
             policy: Policy::new(Rules::new("/w".into())),
             redactor: stage.redactor.clone(),
-            limits: LIMITS,
+            limits,
+            compaction,
             clock: Arc::new(SystemClock),
             observer: Box::new(stage.seen.clone()),
             telemetry: None,

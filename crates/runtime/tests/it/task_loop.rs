@@ -2,10 +2,15 @@
 
 use fence::{ModelText, Unfenced};
 use proptest::prelude::*;
-use runtime::{Effect, End, Event, Group, Limits, StopCause, TaskLoop};
+use runtime::{Effect, End, Estimate, Event, Group, Limits, StopCause, Summary, TaskLoop};
 use vocab::{EndStatus, Message, Part, Reply, StateEffect, StopReason, ToolCall, Usage};
 
 const LIMITS: Limits = Limits { max_turns: 3, max_tokens: 100, max_session_tokens: None };
+
+/// A request that fits the window.
+fn roomy(input: u64) -> Estimate {
+    Estimate { input, window: 1_000_000, summary: Summary::Undeclared }
+}
 
 /// `r…` reads, everything else changes something.
 fn effect_of(name: &str) -> StateEffect {
@@ -34,7 +39,7 @@ impl Play {
     fn start(limits: Limits) -> Self {
         let mut play = Self(TaskLoop::new(limits, 0));
         assert_eq!(play.step(Event::Started), [Effect::Estimate]);
-        assert_eq!(play.step(Event::Estimated(10)), [Effect::Infer { turn: 0 }]);
+        assert_eq!(play.step(Event::Estimated(roomy(10))), [Effect::Infer { turn: 0 }]);
         play
     }
 
@@ -84,7 +89,7 @@ fn results_are_appended_before_the_next_turn() {
     play.step(Event::Replied(reply("look", &["r1"], StopReason::ToolUse)));
     let effects = play.tools_done(&["r1"]);
     assert!(matches!(effects.as_slice(), [Effect::Append(_), Effect::Estimate]));
-    assert_eq!(play.step(Event::Estimated(1)), [Effect::Infer { turn: 1 }]);
+    assert_eq!(play.step(Event::Estimated(roomy(1))), [Effect::Infer { turn: 1 }]);
 }
 
 #[test]
@@ -104,10 +109,10 @@ fn the_spend_ceiling_admits_a_call_only_if_all_of_it_fits() {
     let limits = Limits { max_session_tokens: Some(125), ..LIMITS };
     let mut fits = TaskLoop::new(limits, 15);
     fits.step(Event::Started, &effect_of);
-    assert_eq!(fits.step(Event::Estimated(10), &effect_of), [Effect::Infer { turn: 0 }]);
+    assert_eq!(fits.step(Event::Estimated(roomy(10)), &effect_of), [Effect::Infer { turn: 0 }]);
     let mut passes = TaskLoop::new(limits, 15);
     passes.step(Event::Started, &effect_of);
-    let effects = passes.step(Event::Estimated(11), &effect_of);
+    let effects = passes.step(Event::Estimated(roomy(11)), &effect_of);
     assert_eq!(end(&effects).status, EndStatus::SpendCeilingReached);
     assert_eq!(
         end(&effects).reason.as_deref(),
@@ -137,7 +142,7 @@ fn a_cut_reply_warns_once_and_its_calls_still_run() {
     let effects = play.step(Event::Replied(reply("x", &["r1"], StopReason::MaxTokens)));
     assert!(matches!(effects.as_slice(), [Effect::WarnCut, Effect::Append(_), Effect::RunTools(_)]));
     play.tools_done(&["r1"]);
-    play.step(Event::Estimated(1));
+    play.step(Event::Estimated(roomy(1)));
     let effects = play.step(Event::Replied(reply("y", &[], StopReason::MaxTokens)));
     assert!(matches!(effects.as_slice(), [Effect::Append(_), Effect::End(_)]), "the second cut is not told again");
     assert_eq!(end(&effects).status, EndStatus::Ok);
@@ -210,16 +215,130 @@ fn moves() -> impl Strategy<Value = Move> {
     ]
 }
 
+/// A conversation at the edge of its window.
+fn full(input: u64, summary: Summary) -> Estimate {
+    Estimate { input, window: 1000, summary }
+}
+
+const DUE: Summary = Summary::Due { input: 50 };
+
+fn summarised(fault: Option<&str>) -> Event {
+    let usage = Usage { input_tokens: 40, output_tokens: 9, ..Usage::default() };
+    Event::Summarised { usage: Some(usage), fault: fault.map(str::to_owned) }
+}
+
+fn begun(limits: Limits, spent: u64) -> Play {
+    let mut play = Play(TaskLoop::new(limits, spent));
+    play.step(Event::Started);
+    play
+}
+
+#[test]
+fn a_request_that_fits_to_the_last_token_is_made_and_one_more_is_not() {
+    let mut play = begun(LIMITS, 0);
+    assert_eq!(play.step(Event::Estimated(full(900, Summary::Undeclared))), [Effect::Infer { turn: 0 }]);
+    let refused = |summary| {
+        let effects = begun(LIMITS, 0).step(Event::Estimated(full(901, summary)));
+        assert_eq!(end(&effects).status, EndStatus::Failed);
+        end(&effects).reason.clone().unwrap()
+    };
+    assert_eq!(
+        refused(Summary::Undeclared),
+        "the conversation does not fit the model's context window any more: about 901 tokens to send, up to 100 to \
+         receive, 1000 in all; start a new conversation, lower `inference.max_tokens` or declare `inference.compaction`"
+    );
+    assert_eq!(
+        refused(Summary::Idle),
+        "the conversation does not fit the model's context window any more: about 901 tokens to send, up to 100 to \
+         receive, 1000 in all; a summary of older turns cannot help; start a new conversation or lower \
+         `inference.max_tokens`"
+    );
+}
+
+#[test]
+fn the_window_is_measured_with_the_cap_that_is_set_and_a_summary_admitted_with_the_manifests() {
+    let limits = Limits { max_session_tokens: Some(150), ..LIMITS };
+    let mut play = begun(limits, 0);
+    play.0.set_max_tokens(30);
+    assert_eq!(play.step(Event::Estimated(full(960, DUE))), [Effect::Summarise], "50 to send and 100 to receive");
+    let mut play = begun(limits, 1);
+    play.0.set_max_tokens(30);
+    let effects = play.step(Event::Estimated(full(960, DUE)));
+    assert_eq!(end(&effects).status, EndStatus::SpendCeilingReached);
+    let mut play = begun(LIMITS, 0);
+    play.0.set_max_tokens(30);
+    assert_eq!(play.step(Event::Estimated(full(960, Summary::Idle))), [Effect::Infer { turn: 0 }]);
+}
+
+#[test]
+fn a_summary_is_spent_and_the_request_is_estimated_anew() {
+    let mut play = begun(LIMITS, 10);
+    assert_eq!(play.step(Event::Estimated(full(880, DUE))), [Effect::Summarise]);
+    assert!(play.step(Event::Replied(reply("late", &[], StopReason::EndTurn))).is_empty());
+    assert_eq!(play.step(summarised(None)), [Effect::Estimate]);
+    assert_eq!(play.0.spent(), 59);
+    assert_eq!(play.step(Event::Estimated(full(880, DUE))), [Effect::Infer { turn: 0 }], "one before each turn");
+    play.step(Event::Replied(reply("", &["r1"], StopReason::ToolUse)));
+    play.tools_done(&["r1"]);
+    assert_eq!(play.step(Event::Estimated(full(880, DUE))), [Effect::Summarise], "the next turn may have another");
+}
+
+#[test]
+fn a_summary_that_fails_costs_the_task_nothing_while_the_request_fits() {
+    let mut play = begun(LIMITS, 0);
+    play.step(Event::Estimated(full(880, DUE)));
+    assert_eq!(play.step(summarised(Some("no luck"))), [Effect::Estimate]);
+    assert_eq!(play.step(Event::Estimated(full(880, DUE))), [Effect::Infer { turn: 0 }]);
+    let mut play = begun(LIMITS, 0);
+    play.step(Event::Estimated(full(950, DUE)));
+    play.step(summarised(Some("no luck")));
+    let effects = play.step(Event::Estimated(full(950, DUE)));
+    assert_eq!(
+        end(&effects),
+        &ended(
+            EndStatus::Failed,
+            "",
+            Some(
+                "the conversation does not fit the model's context window any more: about 950 tokens to send, up to \
+                 100 to receive, 1000 in all; older turns could not be summarised: no luck"
+            )
+        )
+    );
+}
+
+#[test]
+fn a_stop_ends_a_task_that_waits_for_a_summary() {
+    let mut play = begun(LIMITS, 0);
+    play.step(Event::Estimated(full(880, DUE)));
+    let effects = play.step(Event::Stop(StopCause::Canceled));
+    assert_eq!(end(&effects).status, EndStatus::Canceled);
+    assert!(play.step(summarised(None)).is_empty());
+}
+
+#[test]
+fn a_provider_that_counts_nothing_does_not_void_the_ceiling() {
+    let mut play = begun(LIMITS, 0);
+    play.step(Event::Estimated(roomy(70)));
+    let silent = Reply { usage: Usage::default(), ..reply("done", &[], StopReason::EndTurn) };
+    play.step(Event::Replied(silent));
+    assert_eq!(play.0.spent(), 70);
+}
+
 proptest! {
     /// Whatever happens: one end at most, nothing after it, and at each inference and at the end every
     /// call of the history has its result.
     #[test]
-    fn history_pairs_and_there_is_one_end(script in proptest::collection::vec(moves(), 1..40)) {
+    fn history_pairs_and_there_is_one_end(
+        script in proptest::collection::vec(moves(), 1..40),
+        summaries in proptest::collection::vec(any::<(bool, bool)>(), 1..8),
+    ) {
         let mut task = TaskLoop::new(Limits { max_turns: 6, ..LIMITS }, 0);
         let (mut open, mut ends) = (0usize, 0usize);
         let mut queue: Vec<Effect> = task.step(Event::Started, &effect_of);
         let mut script = script.into_iter();
         let mut running: Vec<String> = Vec::new();
+        let mut summaries = summaries.into_iter().cycle();
+        let mut asked = None;
         loop {
             let mut waits = false;
             let mut next = Vec::new();
@@ -230,7 +349,17 @@ proptest! {
                         open += message.tool_calls().count();
                         if message.tool_call_id.is_some() { open -= 1; }
                     }
-                    Effect::Estimate => next.extend(task.step(Event::Estimated(1), &effect_of)),
+                    Effect::Estimate => {
+                        let (due, _) = summaries.next().unwrap();
+                        let summary = if due { DUE } else { Summary::Idle };
+                        next.extend(task.step(Event::Estimated(full(1, summary)), &effect_of));
+                    }
+                    Effect::Summarise => {
+                        prop_assert_eq!(open, 0);
+                        prop_assert_ne!(asked.replace(task.turn()), Some(task.turn()), "twice before a turn");
+                        let (_, fails) = summaries.next().unwrap();
+                        next.extend(task.step(summarised(fails.then_some("x")), &effect_of));
+                    }
                     Effect::Infer { .. } => { prop_assert_eq!(open, 0); waits = true; }
                     Effect::RunTools(groups) => {
                         running = groups.iter().flat_map(|Group(calls)| calls.iter().map(|call| call.id.clone())).collect();
