@@ -6,7 +6,7 @@
 //! in all text that leaves; only it makes a [`Redacted`], so a writer that accepts nothing else cannot
 //! be handed raw text. [`Vault`] holds what a controller injects.
 //!
-//! The crate does not lock memory, does not store secrets, and does not decide who may use one.
+//! The crate does not store secrets and does not decide who may use one.
 //!
 //! ```
 //! use secrets::{Redactor, Secret};
@@ -25,6 +25,7 @@ mod error;
 mod forms;
 mod keyring;
 mod live;
+mod locked;
 mod matcher;
 mod redact;
 mod secret;

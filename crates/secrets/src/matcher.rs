@@ -13,9 +13,8 @@ use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
 use memchr::memmem::Finder;
-use zeroize::Zeroizing;
 
-use crate::secret::append;
+use crate::locked::Locked;
 use crate::stage::{Patterns, View};
 use crate::window::Windows;
 use crate::{Secret, forms};
@@ -82,10 +81,10 @@ fn mark<'a, I: Iterator<Item = &'a [u8]>>(patterns: impl Fn() -> I) -> String {
     format!("{separator}{MARK}{separator}")
 }
 
-/// Byte strings in one wiped buffer.
+/// Byte strings in one locked buffer.
 #[derive(Default)]
 struct Arena {
-    bytes: Zeroizing<Vec<u8>>,
+    bytes: Locked,
     ranges: Vec<Range<usize>>,
 }
 
@@ -98,7 +97,7 @@ impl Arena {
             return;
         }
         let start = self.bytes.len();
-        append(&mut self.bytes, pattern);
+        self.bytes.append(pattern);
         self.ranges.push(start..self.bytes.len());
     }
 

@@ -1,12 +1,15 @@
 //! A secret value in memory.
 //!
 //! The type has no `Display` and no `Serialize`, and its `Debug` prints a fixed word, so that a value
-//! can only reach a text through [`Secret::expose`], which is easy to search for. It is zeroed when
-//! dropped; it is not locked against swapping.
+//! can only reach a text through [`Secret::expose`], which is easy to search for. It stands in memory once,
+//! however often it is cloned, locked against swapping where the host allows and zeroed with the last clone.
 
 use std::fmt;
+use std::sync::Arc;
 
 use zeroize::Zeroizing;
+
+use crate::locked::Locked;
 
 /// A secret string, zeroed on drop.
 ///
@@ -30,20 +33,32 @@ use zeroize::Zeroizing;
 /// let secret = secrets::Secret::new("hunter2-hunter2".to_owned());
 /// assert_eq!(format!("{secret:?}"), "[secret]");
 /// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Zeroizing<String>);
+#[derive(Clone)]
+pub struct Secret(Arc<Locked>);
 
 impl Secret {
     /// Takes over a value. Copies that the caller made before are the caller's to wipe.
     pub fn new(value: String) -> Self {
-        Self(Zeroizing::new(value))
+        let value = Zeroizing::new(value);
+        let mut locked = Locked::default();
+        locked.append(value.as_bytes());
+        Self(Arc::new(locked))
     }
 
     /// The value in clear: the only way to read it.
     pub fn expose(&self) -> &str {
-        &self.0
+        // What went in was a string.
+        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        **self.0 == **other.0
+    }
+}
+
+impl Eq for Secret {}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
