@@ -1,25 +1,50 @@
 //! The one place that says yes.
 //!
-//! A tool call becomes an [`Action`]; [`Policy::review`] turns an allowed one into a [`Permit`], which
-//! nothing else can make, copy or load from a file; at the point of effect the executor exchanges it,
-//! per concrete target, for a [`Cleared`], which the file and process primitives demand. What a tool
+//! A tool call becomes an [`Action`]; [`Policy::review`] turns an allowed one into an [`Approved`], and
+//! right before it runs [`Approved::renew`] judges it again and gives the [`Permit`] that executors take.
+//! Nothing else can make one, copy it or load it from a file. At the point of effect the executor exchanges
+//! it, per concrete target, for a [`Cleared`], which the file and process primitives demand. What a tool
 //! brings back goes [`RawResult`] → [`Protected`] → [`Clean`] → [`Shown`] and in no other order.
 //!
+//! The rules are those of the launch ([`Rules`]) and the operator's hard blocks: a checked [`Document`],
+//! [`Compiled`] once per change, fetched through [`Boundaries`] at both reviews.
+//!
 //! ```
-//! use policy::{Action, ActionKind, Effect, Operation, Policy, Review, Rules};
-//! let policy = Policy::new(Rules::new("/srv/agent".into()));
+//! use std::sync::Arc;
+//! use policy::{Action, ActionKind, Base, Compiled, Document, Effect, InMemory, Operation, Policy, Review, Rules};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let base = Base::new("/srv/agent", "/home/operator");
+//! let text = r#"{"version": 1, "hardBlocks": [
+//!     {"id": "keys", "type": "path", "pattern": "keys/**", "operations": ["read"]}]}"#;
+//! let document = Document::parse(text, &base).map_err(|faults| format!("{faults:?}"))?;
+//! let boundaries = Arc::new(InMemory::new(Compiled::new(&document, &base)?));
+//! let policy = Policy::with_boundaries(Rules::new("/srv/agent".into()), boundaries);
+//!
 //! let action = Action::new("call_1", "files_read", ActionKind::FilesRead)
 //!     .with(Effect::path(Operation::Read, "/srv/agent/a/../b.txt"));
-//! let Review::Allowed(permit) = policy.review(action) else { panic!("inside the workdir") };
+//! let Review::Allowed(approved) = policy.review(action).await else { panic!("no rule covers it") };
+//! let permit = approved.renew().await.expect("nor does one now");
 //! assert!(permit.confirm_path(Operation::Read, "/srv/agent/b.txt".as_ref()).is_ok());
+//! assert!(permit.confirm_path(Operation::Read, "/srv/agent/keys/id".as_ref()).is_err());
 //! assert!(permit.confirm_path(Operation::Read, "/etc/passwd".as_ref()).is_err());
+//! # Ok(()) })
+//! # }
 //! ```
 //!
-//! A permit cannot be made outside this crate:
+//! What was only approved runs nothing:
 //!
 //! ```compile_fail
-//! fn forge(action: policy::Action, rules: std::sync::Arc<policy::Rules>) -> policy::Permit {
-//!     policy::Permit { action, rules }
+//! fn skip(approved: policy::Approved, execution: Box<dyn policy::Execution>, cancel: policy::Cancel) {
+//!     let _ = execution.run(approved, cancel);
+//! }
+//! ```
+//!
+//! a permit cannot be made outside this crate:
+//!
+//! ```compile_fail
+//! fn forge(approved: policy::Approved) -> policy::Permit {
+//!     policy::Permit { ..approved }
 //! }
 //! ```
 //!
@@ -36,15 +61,30 @@
 //! ```
 
 mod action;
+mod boundaries;
 mod cancel;
+mod compiled;
+mod document;
+mod links;
+mod realpath;
 mod result;
 mod review;
 mod rules;
+mod shell;
 mod tool;
 
 pub use action::{Action, ActionKind, Effect, Operation, Target};
+pub use boundaries::{Boundaries, InMemory, Joined, Unreadable};
 pub use cancel::{Cancel, Canceler, cancel_pair};
+pub use compiled::{Compiled, Form, Match, Verdict};
+pub use document::{
+    Base, Document, Examples, Fault, HardBlock, MAX_DOCUMENT, MAX_PATTERN, MAX_RULES, Matching, Operations, Subject,
+    Wrong,
+};
+pub use links::FileId;
+pub use realpath::{Resolved, realpath};
 pub use result::{Clean, Facts, Outcome, Protected, Question, RawPart, RawResult, Resume, ShellFacts, Shown, Voice};
-pub use review::{Blocker, Cleared, Denial, Permit, Phase, Policy, Review};
+pub use review::{Approved, Blocker, Cleared, Denial, Permit, Phase, Policy, Review};
 pub use rules::{Rules, lexical};
+pub use shell::{Analysis, MAX_COMMAND, PathEffect, Simple};
 pub use tool::{BadInput, Execution, Proposal, Tool};

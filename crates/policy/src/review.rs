@@ -1,15 +1,23 @@
 //! Review before dispatch, and review again at the point of effect.
 //!
-//! The permit carries the reviewed action itself, so an executor can only do what was reviewed; it is
-//! consumed by the execution and cannot be kept. Each concrete target is judged anew, by the same
-//! rules, on what the kernel says it is: a swap between the two reviews gains nothing.
+//! The first review gives an [`Approved`], with which nothing can be done but to ask again: right before
+//! the execution, [`Approved::renew`] fetches the rules anew and gives the [`Permit`] that executors take,
+//! so no execution can rest on rules that were read earlier. The permit carries the reviewed action itself
+//! and is consumed by the execution. Each concrete target is then judged on what the kernel says it is:
+//! a swap between the reviews gains nothing.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fence::RuntimeWords;
 
-use crate::{Action, Operation, Rules, Target};
+use crate::boundaries::{Boundaries, InMemory, Unreadable};
+use crate::compiled::{CommandFinding, Compiled, PathFinding};
+use crate::links::{FileId, LinkIndex};
+use crate::shell::Analysis;
+use crate::{Action, Effect, Match, Operation, Rules, Target};
 
 /// Which of the two reviews spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +33,57 @@ pub enum Phase {
 pub struct Blocker {
     /// A stable code.
     pub code: &'static str,
-    /// A sentence for the model and the operator.
-    pub reason: &'static str,
+    /// A sentence for the model and the operator; an operator's own words where a rule has some.
+    pub reason: Cow<'static, str>,
+    /// The operator's rule that matched, if it was one.
+    pub rule_id: Option<Arc<str>>,
 }
+
+const HARD_BLOCK: &str = "hard_policy_block:user_configured_hard_block";
+const UNREADABLE: &str = "hard_policy_block:boundaries_unreadable";
+const NOT_ANALYZABLE: &str = "hard_policy_block:command_not_analyzable";
+const PATH_UNCLEAR: &str = "hard_policy_block:path_not_resolvable";
+const NOT_REVIEWED: &str = "the step is not part of what was reviewed";
+pub(crate) const UNRESOLVABLE: &str = "the path's links cannot be followed, so no rule can be tried on where it leads";
+pub(crate) const UNINDEXED: &str =
+    "the file has other names, and there are too many files to find out whether a rule covers one of them";
 
 impl Blocker {
     pub(crate) fn new(code: &'static str, reason: &'static str) -> Self {
-        Self { code, reason }
+        Self { code, reason: Cow::Borrowed(reason), rule_id: None }
+    }
+
+    fn rule(matched: Match) -> Self {
+        let reason = match matched.reason {
+            Some(reason) if !reason.trim().is_empty() => Cow::Owned(reason.to_string()),
+            _ => Cow::Borrowed("a rule of the operator forbids it"),
+        };
+        Self { code: HARD_BLOCK, reason, rule_id: Some(matched.id) }
+    }
+
+    fn path(finding: PathFinding) -> Self {
+        match finding {
+            PathFinding::Rule(matched) => Self::rule(matched),
+            PathFinding::Unresolvable => Self::new(PATH_UNCLEAR, UNRESOLVABLE),
+            PathFinding::Unindexed => Self::new(PATH_UNCLEAR, UNINDEXED),
+        }
+    }
+
+    fn command(finding: CommandFinding) -> Self {
+        match finding {
+            CommandFinding::Rule(matched) => Self::rule(matched),
+            CommandFinding::NotAnalyzable(why) => Self {
+                code: NOT_ANALYZABLE,
+                reason: Cow::Owned(format!(
+                    "the command cannot be judged by the operator's rules about commands: {why}; write it plainly"
+                )),
+                rule_id: None,
+            },
+        }
+    }
+
+    fn unreadable() -> Self {
+        Self::new(UNREADABLE, "the operator's rules cannot be read, so nothing that they could govern may run")
     }
 }
 
@@ -43,6 +95,14 @@ pub struct Denial {
 }
 
 impl Denial {
+    fn new(phase: Phase, blockers: Vec<Blocker>) -> Self {
+        Self { phase, blockers }
+    }
+
+    fn execute(blocker: Blocker) -> Self {
+        Self::new(Phase::Execute, vec![blocker])
+    }
+
     /// Which review said no.
     #[must_use]
     pub fn phase(&self) -> Phase {
@@ -55,6 +115,11 @@ impl Denial {
         &self.blockers
     }
 
+    /// The ids of the operator's rules that matched.
+    pub fn rule_ids(&self) -> impl Iterator<Item = &str> {
+        self.blockers.iter().filter_map(|blocker| blocker.rule_id.as_deref())
+    }
+
     /// What the model is told.
     pub fn words(&self, tool: &str) -> RuntimeWords {
         let mut words = RuntimeWords::new("the call to `").echo(tool).text("` was blocked: ");
@@ -62,7 +127,15 @@ impl Denial {
             if index > 0 {
                 words = words.text("; ");
             }
-            words = words.text(blocker.reason).text(" [").text(blocker.code).text("]");
+            words = match &blocker.reason {
+                Cow::Borrowed(reason) => words.text(reason),
+                Cow::Owned(reason) => words.echo(reason),
+            };
+            words = words.text(" [").text(blocker.code);
+            if let Some(id) = &blocker.rule_id {
+                words = words.text(", rule `").echo(id).text("`");
+            }
+            words = words.text("]");
         }
         match self.phase {
             Phase::Propose => words.text(". Nothing ran."),
@@ -75,6 +148,7 @@ impl Denial {
 #[derive(Debug, Clone)]
 pub struct Policy {
     rules: Arc<Rules>,
+    boundaries: Arc<dyn Boundaries>,
 }
 
 /// What a review found.
@@ -82,49 +156,156 @@ pub struct Policy {
 #[must_use]
 pub enum Review {
     /// The action may be tried.
-    Allowed(Permit),
+    Allowed(Approved),
     /// It may not; the action comes back for the record.
     Denied(Action, Denial),
 }
 
 impl Policy {
-    /// A policy of these rules.
+    /// A policy of these rules, without an operator's hard blocks.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules: Arc::new(rules) }
+        Self::with_boundaries(rules, Arc::new(InMemory::empty()))
     }
 
-    /// The rules in force.
+    /// A policy of these rules and of the hard blocks that the source gives at each review.
+    #[must_use]
+    pub fn with_boundaries(rules: Rules, boundaries: Arc<dyn Boundaries>) -> Self {
+        Self { rules: Arc::new(rules), boundaries }
+    }
+
+    /// The rules that were fixed at the launch.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
     /// Judges an action before anything of it is done.
-    pub fn review(&self, action: Action) -> Review {
-        let blockers: Vec<Blocker> = action
-            .effects
-            .iter()
-            .filter_map(|effect| match &effect.target {
-                Target::Path(path) => self.rules.judge(effect.operation, path),
-                // Commands have no rules of their own yet; their directory is an effect beside them.
-                Target::Command(_) | Target::Argv(_) => None,
-            })
-            .collect();
-        if blockers.is_empty() {
-            Review::Allowed(Permit { action, rules: Arc::clone(&self.rules) })
-        } else {
-            Review::Denied(action, Denial { phase: Phase::Propose, blockers })
+    pub async fn review(&self, action: Action) -> Review {
+        let case = Case::new(action, Arc::clone(&self.rules));
+        match case.judge(&self.boundaries, Phase::Propose).await {
+            Ok(_) => Review::Allowed(Approved { case, boundaries: Arc::clone(&self.boundaries) }),
+            Err(denial) => Review::Denied(case.action, denial),
         }
     }
 }
 
-/// The right to try one reviewed action, once. Neither cloneable nor loadable.
+/// An action with what is known of it whatever the rules.
+#[derive(Debug)]
+struct Case {
+    action: Action,
+    /// For each effect that is a command, what was found in it.
+    analyses: Vec<OnceLock<Analysis>>,
+    rules: Arc<Rules>,
+}
+
+impl Case {
+    fn new(action: Action, rules: Arc<Rules>) -> Self {
+        let analyses = action.effects.iter().map(|_| OnceLock::new()).collect();
+        Self { action, analyses, rules }
+    }
+
+    /// Fetches the rules and judges every effect by them.
+    async fn judge(&self, source: &Arc<dyn Boundaries>, phase: Phase) -> Result<(Arc<Compiled>, LinkIndex), Denial> {
+        let links = LinkIndex::new(self.rules.root());
+        // What touches nothing, no rule could govern.
+        if self.action.effects.is_empty() {
+            return Ok((Arc::new(Compiled::empty()), links));
+        }
+        let compiled = match source.current().await {
+            Ok(compiled) => compiled,
+            Err(Unreadable { .. }) => return Err(Denial::new(phase, vec![Blocker::unreadable()])),
+        };
+        let mut blockers = Vec::new();
+        for (effect, analysis) in self.action.effects.iter().zip(&self.analyses) {
+            self.effect(effect, analysis, &compiled, &links, &mut blockers);
+        }
+        if blockers.is_empty() { Ok((compiled, links)) } else { Err(Denial::new(phase, blockers)) }
+    }
+
+    fn effect(
+        &self,
+        effect: &Effect,
+        analysis: &OnceLock<Analysis>,
+        compiled: &Compiled,
+        links: &LinkIndex,
+        blockers: &mut Vec<Blocker>,
+    ) {
+        let operation = effect.operation;
+        match &effect.target {
+            Target::Path(path) => {
+                blockers.extend(self.rules.judge(operation, path));
+                blockers.extend(compiled.path(operation, path, links).map(Blocker::path));
+            }
+            Target::Command(_) | Target::Argv(_) if compiled.is_empty() => {}
+            Target::Command(text) => {
+                let analysis = analysis.get_or_init(|| Analysis::of_text(text, self.cwd(), self.rules.operator_home()));
+                blockers.extend(command(analysis, compiled, links));
+            }
+            Target::Argv(argv) => {
+                let analysis = analysis.get_or_init(|| Analysis::of_argv(argv, self.cwd(), self.rules.operator_home()));
+                blockers.extend(command(analysis, compiled, links));
+            }
+        }
+    }
+
+    /// The directory in which the action's command starts.
+    fn cwd(&self) -> &Path {
+        let place = self.action.effects.iter().find_map(|effect| match &effect.target {
+            Target::Path(path) if effect.operation == Operation::Execute => Some(path.as_path()),
+            Target::Path(_) | Target::Command(_) | Target::Argv(_) => None,
+        });
+        place.unwrap_or(self.rules.root())
+    }
+}
+
+/// What the operator's rules say about a command and the paths that it names.
+fn command(analysis: &Analysis, compiled: &Compiled, links: &LinkIndex) -> Vec<Blocker> {
+    let own = compiled.command(analysis).map(Blocker::command);
+    let paths = analysis.paths().iter();
+    let paths = paths.filter_map(|effect| compiled.path(effect.operation, &effect.path, links)).map(Blocker::path);
+    let mut blockers: Vec<Blocker> = Vec::new();
+    for blocker in own.into_iter().chain(paths) {
+        if !blockers.contains(&blocker) {
+            blockers.push(blocker);
+        }
+    }
+    blockers
+}
+
+/// An action that the first review let pass. It allows nothing yet: see [`Approved::renew`].
+#[derive(Debug)]
+#[must_use]
+pub struct Approved {
+    case: Case,
+    boundaries: Arc<dyn Boundaries>,
+}
+
+impl Approved {
+    /// What was reviewed.
+    #[must_use]
+    pub fn action(&self) -> &Action {
+        &self.case.action
+    }
+
+    /// Judges the action again, by the rules as they are now. This is to be done right before it runs.
+    ///
+    /// # Errors
+    /// The denial, when the rules have changed or cannot be read any more.
+    pub async fn renew(self) -> Result<Permit, Denial> {
+        let (compiled, links) = self.case.judge(&self.boundaries, Phase::Execute).await?;
+        Ok(Permit { case: self.case, boundaries: self.boundaries, compiled, links })
+    }
+}
+
+/// The right to do one reviewed action, once. Neither cloneable nor loadable.
 #[derive(Debug)]
 #[must_use]
 pub struct Permit {
-    action: Action,
-    rules: Arc<Rules>,
+    case: Case,
+    boundaries: Arc<dyn Boundaries>,
+    compiled: Arc<Compiled>,
+    links: LinkIndex,
 }
 
 /// The right to one concrete effect. The primitives that touch files or start processes demand it.
@@ -148,19 +329,25 @@ impl Cleared {
     }
 }
 
-const NOT_REVIEWED: &str = "the step is not part of what was reviewed";
-
 impl Permit {
     /// What was reviewed.
     #[must_use]
     pub fn action(&self) -> &Action {
-        &self.action
+        &self.case.action
     }
 
     /// The directory under which relative paths are taken.
     #[must_use]
     pub fn root(&self) -> &Path {
-        self.rules.root()
+        self.case.rules.root()
+    }
+
+    /// Judges the action anew after a pause in its execution, such as a question to the operator.
+    ///
+    /// # Errors
+    /// As [`Approved::renew`].
+    pub async fn renew(self) -> Result<Self, Denial> {
+        Approved { case: self.case, boundaries: self.boundaries }.renew().await
     }
 
     /// Judges an operation on a path as the kernel knows it, all links resolved.
@@ -168,34 +355,63 @@ impl Permit {
     /// # Errors
     /// The denial, when a rule forbids it or the reviewed action holds no such operation.
     pub fn confirm_path(&self, operation: Operation, real: &Path) -> Result<Cleared, Denial> {
-        let reviewed = self
-            .action
-            .effects
-            .iter()
-            .any(|effect| effect.operation == operation && matches!(effect.target, Target::Path(_)));
-        let blocker =
-            if reviewed { self.rules.judge(operation, real) } else { Some(Blocker::new("not_reviewed", NOT_REVIEWED)) };
-        match blocker {
+        match self.path_blocker(operation, real) {
             None => Ok(Cleared { operation, path: real.to_owned() }),
-            Some(blocker) => Err(Denial { phase: Phase::Execute, blockers: vec![blocker] }),
+            Some(blocker) => Err(Denial::execute(blocker)),
         }
     }
 
-    /// Judges the start of a program: its resolved path and its real working directory.
+    /// Judges an operation on the content of a file that is held open, by its real path and by its other
+    /// names. Whatever reads a file, or writes into one, asks this; what replaces a name need not.
+    ///
+    /// # Errors
+    /// As [`Permit::confirm_path`].
+    pub fn confirm_file(&self, operation: Operation, real: &Path, node: FileId) -> Result<Cleared, Denial> {
+        let cleared = self.confirm_path(operation, real)?;
+        match self.compiled.linked(operation, real, node, &self.links) {
+            None => Ok(cleared),
+            Some(finding) => Err(Denial::execute(Blocker::path(finding))),
+        }
+    }
+
+    /// Whether a result may show this real path. What it may not show is left out, and counted.
+    #[must_use]
+    pub fn visible(&self, real: &Path) -> bool {
+        self.path_blocker(Operation::Read, real).is_none()
+    }
+
+    fn path_blocker(&self, operation: Operation, real: &Path) -> Option<Blocker> {
+        let reviewed = |effect: &Effect| effect.operation == operation && matches!(effect.target, Target::Path(_));
+        if !self.case.action.effects.iter().any(reviewed) {
+            return Some(Blocker::new("not_reviewed", NOT_REVIEWED));
+        }
+        let fixed = self.case.rules.judge(operation, real);
+        fixed.or_else(|| self.compiled.real(operation, real).map(Blocker::rule))
+    }
+
+    /// Judges the start of a program: its resolved path, its arguments (program first) and its real
+    /// working directory.
     ///
     /// # Errors
     /// The denial, when a rule forbids it or the reviewed action starts no process.
-    pub fn confirm_process(&self, program: &Path, cwd: &Path) -> Result<Cleared, Denial> {
-        let reviewed =
-            self.action.effects.iter().any(|effect| matches!(effect.target, Target::Command(_) | Target::Argv(_)));
-        let blocker = if reviewed {
-            self.rules.judge(Operation::Read, cwd)
+    pub fn confirm_process<S: AsRef<OsStr>>(&self, program: &Path, argv: &[S], cwd: &Path) -> Result<Cleared, Denial> {
+        let starts = |effect: &Effect| matches!(effect.target, Target::Command(_) | Target::Argv(_));
+        if !self.case.action.effects.iter().any(starts) {
+            return Err(Denial::execute(Blocker::new("not_reviewed", NOT_REVIEWED)));
+        }
+        let mut blockers: Vec<Blocker> = self.case.rules.judge(Operation::Read, cwd).into_iter().collect();
+        if !self.compiled.is_empty() {
+            let places = [program, cwd].into_iter();
+            let found = places.filter_map(|path| self.compiled.path(Operation::Execute, path, &self.links));
+            blockers.extend(found.map(Blocker::path));
+            let argv: Vec<Cow<'_, str>> = argv.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
+            let analysis = Analysis::of_argv(&argv, cwd, self.case.rules.operator_home());
+            blockers.extend(command(&analysis, &self.compiled, &self.links));
+        }
+        if blockers.is_empty() {
+            Ok(Cleared { operation: Operation::Execute, path: program.to_owned() })
         } else {
-            Some(Blocker::new("not_reviewed", NOT_REVIEWED))
-        };
-        match blocker {
-            None => Ok(Cleared { operation: Operation::Execute, path: program.to_owned() }),
-            Some(blocker) => Err(Denial { phase: Phase::Execute, blockers: vec![blocker] }),
+            Err(Denial::new(Phase::Execute, blockers))
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What the manifest lets the agent's file tools reach.
 //!
 //! A path is judged in the form it is given in: lexical at the review, real (links resolved) at the
-//! point of effect. Components are compared whole, so `/a/b` never covers `/a/bc`. Hard blocks of the
-//! settings store join here later; each rule can only narrow.
+//! point of effect. Components are compared whole, so `/a/b` never covers `/a/bc`. They are fixed at the
+//! launch; the operator's hard blocks, which change while a session runs, stand beside them in
+//! [`crate::Compiled`], and each can only narrow.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,13 +15,15 @@ pub struct Rules {
     root: PathBuf,
     read_only: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+    operator_home: PathBuf,
 }
 
 impl Rules {
     /// Everything below `root` (the workdir or its `scope`, as a real path) and nothing else.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
-        Self { root: lexical(&root), read_only: Vec::new(), hidden: Vec::new() }
+        let root = lexical(&root);
+        Self { operator_home: root.clone(), root, read_only: Vec::new(), hidden: Vec::new() }
     }
 
     /// Adds a path below which nothing may be changed. A relative one is taken under the root.
@@ -35,6 +38,18 @@ impl Rules {
     pub fn hidden(mut self, path: impl AsRef<Path>) -> Self {
         self.hidden.push(lexical(path.as_ref()));
         self
+    }
+
+    /// Says what `~` in a command is taken for. Without it, that is the root.
+    #[must_use]
+    pub fn home(mut self, path: impl AsRef<Path>) -> Self {
+        self.operator_home = lexical(path.as_ref());
+        self
+    }
+
+    /// What `~` in a command is taken for.
+    pub(crate) fn operator_home(&self) -> &Path {
+        &self.operator_home
     }
 
     /// The directory under which relative paths are taken.

@@ -6,9 +6,15 @@
     reason = "a test that meets what it does not expect fails at that place"
 )]
 
+mod boundaries;
+mod commands;
+mod document;
+mod paths;
+
 use fence::{RuntimeWords, Source};
 use policy::{
-    Action, ActionKind, Effect, Operation, Permit, Phase, Policy, RawResult, Review, Rules, Shown, cancel_pair, lexical,
+    Action, ActionKind, Base, Compiled, Document, Effect, Operation, Permit, Phase, Policy, RawResult, Review, Rules,
+    Shown, cancel_pair, lexical,
 };
 use secrets::{Redactor, Secret};
 use vocab::Part;
@@ -21,17 +27,38 @@ fn action(operation: Operation, path: &str) -> Action {
     Action::new("call_1", "files_write", ActionKind::FilesWrite).with(Effect::path(operation, path))
 }
 
+/// What a future gives that never waits: rules in memory are there at once.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// Where the tests' patterns are at home.
+fn base() -> Base {
+    Base::new("/srv/agent", "/home/operator")
+}
+
+/// The rules of a document, given as the inside of its array.
+fn compiled(rules: &str) -> Compiled {
+    let text = format!(r#"{{"version": 1, "hardBlocks": [{rules}]}}"#);
+    let document = Document::parse(&text, &base()).unwrap_or_else(|faults| panic!("{faults:?} in {rules}"));
+    Compiled::new(&document, &base()).unwrap()
+}
+
 /// `None` for allowed, else the blocker's code.
 fn verdict(operation: Operation, path: &str) -> Option<&'static str> {
-    match policy().review(action(operation, path)) {
+    match ready(policy().review(action(operation, path))) {
         Review::Allowed(_) => None,
         Review::Denied(_, denial) => Some(denial.blockers()[0].code),
     }
 }
 
 fn permit(operation: Operation, path: &str) -> Permit {
-    match policy().review(action(operation, path)) {
-        Review::Allowed(permit) => permit,
+    match ready(policy().review(action(operation, path))) {
+        Review::Allowed(approved) => ready(approved.renew()).unwrap(),
         Review::Denied(_, denial) => panic!("denied: {denial:?}"),
     }
 }
@@ -70,7 +97,7 @@ fn one_bad_effect_denies_the_whole_action_with_every_reason() {
     let action = action(Operation::Write, "/srv/agent/ok")
         .with(Effect::path(Operation::Write, "/srv/agent/tests/x"))
         .with(Effect::path(Operation::Read, "/root"));
-    let Review::Denied(action, denial) = policy().review(action) else { panic!("two effects are forbidden") };
+    let Review::Denied(action, denial) = ready(policy().review(action)) else { panic!("two effects are forbidden") };
     assert_eq!(action.effects().len(), 3);
     assert_eq!(denial.phase(), Phase::Propose);
     assert_eq!(
@@ -97,17 +124,19 @@ fn a_permit_is_good_for_the_reviewed_operations_alone() {
     assert!(permit.confirm_path(Operation::Read, "/srv/agent/x".as_ref()).is_ok());
     let denial = permit.confirm_path(Operation::Write, "/srv/agent/x".as_ref()).unwrap_err();
     assert_eq!(denial.blockers()[0].code, "not_reviewed");
-    let denial = permit.confirm_process("/bin/sh".as_ref(), "/srv/agent".as_ref()).unwrap_err();
+    let denial = permit.confirm_process("/bin/sh".as_ref(), &["sh"], "/srv/agent".as_ref()).unwrap_err();
     assert_eq!(denial.blockers()[0].code, "not_reviewed");
 }
 
 #[test]
 fn a_process_starts_below_the_root_alone() {
     let action = Action::new("c", "shell_exec", ActionKind::ShellExec).with(Effect::command("ls"));
-    let Review::Allowed(permit) = policy().review(action) else { panic!("no rule forbids it") };
-    let cleared = permit.confirm_process("/bin/sh".as_ref(), "/srv/agent/sub".as_ref()).unwrap();
+    let Review::Allowed(approved) = ready(policy().review(action)) else { panic!("no rule forbids it") };
+    let permit = ready(approved.renew()).unwrap();
+    let argv = ["sh", "-c", "ls"];
+    let cleared = permit.confirm_process("/bin/sh".as_ref(), &argv, "/srv/agent/sub".as_ref()).unwrap();
     assert_eq!((cleared.operation(), cleared.path()), (Operation::Execute, "/bin/sh".as_ref()));
-    assert!(permit.confirm_process("/bin/sh".as_ref(), "/srv".as_ref()).is_err());
+    assert!(permit.confirm_process("/bin/sh".as_ref(), &argv, "/srv".as_ref()).is_err());
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! What the two reviews of one action cost against many rules.
+
+#![expect(missing_docs, reason = "benchmarks have no readers of their documentation")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a bench that meets what it does not expect stops there")]
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use policy::{
+    Action, ActionKind, Approved, Base, Compiled, Document, Effect, InMemory, Operation, Policy, Review, Rules,
+};
+use serde_json::json;
+
+fn main() {
+    divan::main();
+}
+
+const COUNTS: [usize; 3] = [0, 10, 1000];
+
+fn base() -> Base {
+    Base::new("/srv/agent", "/home/operator")
+}
+
+fn document(count: usize) -> Document {
+    let rule = |n: usize| {
+        let matching = ["exact", "prefix", "glob", "regex", "contains"][n % 5];
+        let (kind, pattern) = match (n % 2, matching) {
+            (0, "glob") => ("path", format!("vault-{n}/**/*.pem")),
+            (0, "regex") => ("path", format!(r"/vault-{n}/[a-z]+\.key$")),
+            (0, _) => ("path", format!("/srv/vault-{n}/key")),
+            (_, "glob") => ("command", format!("deploy-{n} *--force*")),
+            (_, "regex") => ("command", format!(r"\bdeploy-{n}\s+--force")),
+            (_, _) => ("command", format!("deploy-{n} --force")),
+        };
+        let operations = if kind == "path" { json!(["read", "write", "delete"]) } else { json!(["execute"]) };
+        json!({"id": format!("r{n}"), "type": kind, "match": matching, "pattern": pattern, "operations": operations})
+    };
+    let rules: Vec<_> = (0..count).map(rule).collect();
+    Document::parse(&json!({"version": 1, "hardBlocks": rules}).to_string(), &base()).unwrap()
+}
+
+fn policy(count: usize) -> Policy {
+    let compiled = Compiled::new(&document(count), &base()).unwrap();
+    Policy::with_boundaries(Rules::new("/srv/agent".into()), Arc::new(InMemory::new(compiled)))
+}
+
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("rules in memory are there at once"),
+    }
+}
+
+fn approved(policy: &Policy, action: Action) -> Approved {
+    match ready(policy.review(action)) {
+        Review::Allowed(approved) => approved,
+        Review::Denied(_, denial) => panic!("{denial:?}"),
+    }
+}
+
+fn read() -> Action {
+    Action::new("call_1", "files_read", ActionKind::FilesRead)
+        .with(Effect::path(Operation::Read, "/srv/agent/src/module/file.rs"))
+}
+
+fn shell(text: &str) -> Action {
+    Action::new("call_1", "shell_exec", ActionKind::ShellExec)
+        .with(Effect::command(text))
+        .with(Effect::path(Operation::Execute, "/srv/agent"))
+}
+
+#[divan::bench(args = COUNTS)]
+fn review_of_a_file_read(bencher: divan::Bencher<'_, '_>, count: usize) {
+    let policy = policy(count);
+    bencher.with_inputs(read).bench_values(|action| approved(&policy, action));
+}
+
+#[divan::bench(args = COUNTS)]
+fn review_of_a_short_command(bencher: divan::Bencher<'_, '_>, count: usize) {
+    let policy = policy(count);
+    bencher.with_inputs(|| shell("cargo test -p policy")).bench_values(|action| approved(&policy, action));
+}
+
+#[divan::bench(args = COUNTS)]
+fn review_of_a_long_command(bencher: divan::Bencher<'_, '_>, count: usize) {
+    let policy = policy(count);
+    let text = "cd src && grep -rn \"fn main\" . | head -n 20 > /tmp/out; for f in *.rs; do wc -l \"$f\"; done; \
+        git status --short && git diff --stat || echo \"$(date): nothing\"";
+    bencher.with_inputs(|| shell(text)).bench_values(|action| approved(&policy, action));
+}
+
+#[divan::bench(args = COUNTS)]
+fn confirmation_of_a_real_path(bencher: divan::Bencher<'_, '_>, count: usize) {
+    let policy = policy(count);
+    let permit = ready(approved(&policy, read()).renew()).unwrap();
+    bencher.bench(|| permit.visible("/srv/agent/src/module/file.rs".as_ref()));
+}
+
+#[divan::bench(args = [10, 1000])]
+fn compilation(bencher: divan::Bencher<'_, '_>, count: usize) {
+    let document = document(count);
+    bencher.bench(|| Compiled::new(&document, &base()).unwrap());
+}
+
+#[divan::bench]
+fn a_command_of_two_mebibytes(bencher: divan::Bencher<'_, '_>) {
+    let policy = policy(1000);
+    let text = "a ".repeat(1 << 20);
+    bencher.with_inputs(|| shell(&text)).bench_values(|action| match ready(policy.review(action)) {
+        Review::Allowed(_) => panic!("it is too long"),
+        Review::Denied(_, denial) => denial,
+    });
+}
+
+#[divan::bench]
+fn a_command_of_the_greatest_length(bencher: divan::Bencher<'_, '_>) {
+    let policy = policy(1000);
+    let text = "true;".repeat(64 * 1024 / 5);
+    bencher.with_inputs(|| shell(&text)).bench_values(|action| match ready(policy.review(action)) {
+        Review::Allowed(_) => panic!("it has too many commands"),
+        Review::Denied(_, denial) => denial,
+    });
+}

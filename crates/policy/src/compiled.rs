@@ -1,0 +1,274 @@
+//! The rules as actions are judged by them: compiled once per change of the document.
+//!
+//! Each operation has matchers of its own, holding only the rules that name it, so one review asks a
+//! handful of automata and tables and never goes through the rules. Which rule it was is only looked up
+//! after a match. What is compiled is complete or does not exist: a pattern that no longer compiles
+//! makes the whole unreadable, never a rule fewer.
+
+mod commands;
+mod paths;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use commands::CommandFinding;
+use commands::CommandSet;
+use paths::PathSet;
+
+use crate::boundaries::Unreadable;
+use crate::document::{Base, Document, Operations, Subject};
+use crate::links::{FileId, LinkIndex};
+use crate::realpath::{Resolved, realpath};
+use crate::shell::Analysis;
+use crate::{HardBlock, Operation};
+
+/// What one document forbids, ready to be asked; or what several do.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    layers: Vec<Arc<Layer>>,
+}
+
+/// One document's rules.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    rules: Vec<HardBlock>,
+    base: Base,
+    paths: [PathSet; 5],
+    commands: CommandSet,
+}
+
+/// A rule that matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// The rule's id.
+    pub id: Arc<str>,
+    /// Its own words.
+    pub reason: Option<Arc<str>>,
+    /// The form of the target that matched: the lexical path, the real path, or the command's text.
+    pub form: Form,
+}
+
+/// In which form a target matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Form {
+    /// The path as it is written, made absolute and plain.
+    Lexical(PathBuf),
+    /// The path with its links resolved.
+    Real(PathBuf),
+    /// A hard link to something that the rule covers.
+    HardLink(PathBuf),
+    /// A command, as given or as it was found in the text.
+    Command(String),
+}
+
+/// What the rules say about one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PathFinding {
+    Rule(Match),
+    /// Its links cannot be followed, so nobody can say where it leads.
+    Unresolvable,
+    /// There is too much to look through for what else the file is called.
+    Unindexed,
+}
+
+impl Compiled {
+    /// Compiles a document. Links in the patterns of path rules are resolved now.
+    ///
+    /// # Errors
+    /// When a pattern cannot be compiled or placed.
+    pub fn new(document: &Document, base: &Base) -> Result<Self, Unreadable> {
+        Ok(Self { layers: vec![Arc::new(Layer::new(document, base, true)?)] })
+    }
+
+    /// The same without looking at the file system.
+    pub(crate) fn without_links(document: &Document, base: &Base) -> Result<Self, Unreadable> {
+        Ok(Self { layers: vec![Arc::new(Layer::new(document, base, false)?)] })
+    }
+
+    /// No rules at all.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { layers: Vec::new() }
+    }
+
+    /// What any of these forbids: a subagent's own boundaries and its ancestors'.
+    #[must_use]
+    pub fn join<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self { layers: all.into_iter().flat_map(|one| one.layers.iter().cloned()).collect() }
+    }
+
+    /// Whether no enabled rule is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.governs_commands() && Operations::ALL.into_iter().all(|operation| !self.governs_paths(operation))
+    }
+
+    /// Whether any enabled rule is about commands.
+    #[must_use]
+    pub fn governs_commands(&self) -> bool {
+        self.layers.iter().any(|layer| !layer.commands.is_empty())
+    }
+
+    /// Whether any enabled rule is about this operation on paths.
+    #[must_use]
+    pub fn governs_paths(&self, operation: Operation) -> bool {
+        self.layers.iter().any(|layer| !layer.set(operation).is_empty())
+    }
+
+    /// The rule, in the order of the document, that a path runs into by its text alone.
+    pub(crate) fn lexical(&self, operation: Operation, path: &Path) -> Option<Match> {
+        self.find(operation, path, Form::Lexical)
+    }
+
+    /// The same for a path that the kernel gave.
+    pub(crate) fn real(&self, operation: Operation, path: &Path) -> Option<Match> {
+        self.find(operation, path, Form::Real)
+    }
+
+    fn find(&self, operation: Operation, path: &Path, form: fn(PathBuf) -> Form) -> Option<Match> {
+        self.layers.iter().find_map(|layer| {
+            let rule = layer.rules.get(layer.set(operation).find(operation, path)?)?;
+            Some(rule.matched(form(path.to_owned())))
+        })
+    }
+
+    /// Judges a path in both forms, and by its other names if the file has any.
+    pub(crate) fn path(&self, operation: Operation, path: &Path, links: &LinkIndex) -> Option<PathFinding> {
+        if !self.governs_paths(operation) {
+            return None;
+        }
+        if let Some(matched) = self.lexical(operation, path) {
+            return Some(PathFinding::Rule(matched));
+        }
+        let real = match realpath(path) {
+            Resolved::Unresolvable => return Some(PathFinding::Unresolvable),
+            Resolved::Path(real) => real,
+        };
+        if real != path
+            && let Some(matched) = self.real(operation, &real)
+        {
+            return Some(PathFinding::Rule(matched));
+        }
+        FileId::of(&real).and_then(|node| self.linked(operation, &real, node, links))
+    }
+
+    /// Judges a file by its other names, if it has any.
+    pub(crate) fn linked(
+        &self,
+        operation: Operation,
+        real: &Path,
+        node: FileId,
+        links: &LinkIndex,
+    ) -> Option<PathFinding> {
+        if !node.has_other_names() || !self.governs_paths(operation) {
+            return None;
+        }
+        match links.rule_of(self, operation, node) {
+            Ok(None) => None,
+            Ok(Some((layer, index))) => {
+                let rule = self.layers.get(layer)?.rules.get(index)?;
+                Some(PathFinding::Rule(rule.matched(Form::HardLink(real.to_owned()))))
+            }
+            Err(_) => Some(PathFinding::Unindexed),
+        }
+    }
+
+    /// Judges a command that was analysed.
+    pub(crate) fn command(&self, analysis: &Analysis) -> Option<CommandFinding> {
+        self.layers.iter().find_map(|layer| {
+            Some(match layer.commands.find(analysis)? {
+                commands::Found::Rule(index, text) => {
+                    CommandFinding::Rule(layer.rules.get(index)?.matched(Form::Command(text)))
+                }
+                commands::Found::NotAnalyzable(why) => CommandFinding::NotAnalyzable(why),
+            })
+        })
+    }
+
+    /// Which rule would forbid the operation on a path, for an operator who asks. A relative path is
+    /// taken under `base`; links are followed as they are now.
+    #[must_use]
+    pub fn test_path(&self, operation: Operation, path: &str, base: &Base) -> Verdict {
+        match self.path(operation, &base.absolute(path), &LinkIndex::new(&base.workdir)) {
+            None => Verdict::Allowed,
+            Some(PathFinding::Rule(matched)) => Verdict::Blocked(matched),
+            Some(PathFinding::Unresolvable) => Verdict::Unclear(crate::review::UNRESOLVABLE),
+            Some(PathFinding::Unindexed) => Verdict::Unclear(crate::review::UNINDEXED),
+        }
+    }
+
+    /// Which rule would forbid a command text. The paths that it names are judged as well.
+    #[must_use]
+    pub fn test_command(&self, text: &str, base: &Base) -> Verdict {
+        let analysis = Analysis::of_text(text, &base.workdir, &base.home);
+        match self.command(&analysis) {
+            Some(CommandFinding::Rule(matched)) => return Verdict::Blocked(matched),
+            Some(CommandFinding::NotAnalyzable(why)) => return Verdict::Unclear(why),
+            None => {}
+        }
+        let paths = analysis
+            .paths()
+            .iter()
+            .map(|effect| self.test_path(effect.operation, &effect.path.to_string_lossy(), base));
+        paths.into_iter().find(|verdict| *verdict != Verdict::Allowed).unwrap_or(Verdict::Allowed)
+    }
+
+    pub(crate) fn blocks_example(&self, target: &str) -> bool {
+        self.layers.iter().any(|layer| {
+            layer.rules.iter().any(|rule| match rule.subject {
+                Subject::Path => {
+                    let path = layer.base.absolute(target);
+                    rule.operations.iter().any(|operation| layer.set(operation).find(operation, &path).is_some())
+                }
+                Subject::Command => {
+                    let analysis = Analysis::of_text(target, &layer.base.workdir, &layer.base.home);
+                    layer.commands.find(&analysis).is_some()
+                }
+            })
+        })
+    }
+
+    pub(crate) fn layers(&self) -> &[Arc<Layer>] {
+        &self.layers
+    }
+}
+
+/// What the rules say to an operator who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// No rule matches.
+    Allowed,
+    /// A rule matches.
+    Blocked(Match),
+    /// It would be blocked because it cannot be understood; the text says what about it.
+    Unclear(&'static str),
+}
+
+impl Layer {
+    fn new(document: &Document, base: &Base, resolve: bool) -> Result<Self, Unreadable> {
+        let rules = document.rules().to_vec();
+        let enabled = || rules.iter().enumerate().filter(|(_, rule)| rule.enabled);
+        let mut paths: [PathSet; 5] = Default::default();
+        for (set, operation) in paths.iter_mut().zip(Operations::ALL) {
+            let about = enabled().filter(|(_, rule)| rule.subject == Subject::Path && rule.operations.has(operation));
+            *set = PathSet::new(about, base, resolve)?;
+        }
+        let about =
+            enabled().filter(|(_, rule)| rule.subject == Subject::Command && rule.operations.has(Operation::Execute));
+        let commands = CommandSet::new(about)?;
+        Ok(Self { rules, base: base.clone(), paths, commands })
+    }
+
+    /// The rules about paths of one operation.
+    #[expect(clippy::indexing_slicing, reason = "there is a set for each of the five operations, in their order")]
+    pub(crate) fn set(&self, operation: Operation) -> &PathSet {
+        &self.paths[operation as usize]
+    }
+}
+
+impl HardBlock {
+    fn matched(&self, form: Form) -> Match {
+        Match { id: Arc::clone(&self.id), reason: self.reason.clone(), form }
+    }
+}

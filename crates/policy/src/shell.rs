@@ -1,0 +1,259 @@
+//! What a command text would run, as far as a text can say.
+//!
+//! The text is cut into tokens by a shell's own rules, and every run of words between two operators counts
+//! as a command, whatever construct it stands in: that finds too much rather than too little, holds for
+//! `bash` and plain `sh` alike, and takes linear time. What is found inside (substitutions, `sh -c`, what
+//! `sudo` or `find -exec` start) waits in a queue, so nothing here recurses. Whatever is not understood makes
+//! the whole unclear, and unclear is blocked wherever a rule about commands is enabled.
+//!
+//! It does not run, expand or remember anything: the value of a variable, what a program prints, and code
+//! in other languages stay unknown.
+
+mod effects;
+mod programs;
+mod scan;
+mod segments;
+mod word;
+
+use std::path::{Path, PathBuf};
+
+use crate::Operation;
+
+pub(crate) use word::Word;
+
+/// The longest text that is looked into, in bytes.
+pub const MAX_COMMAND: usize = 64 * 1024;
+/// How deep texts may stand in texts.
+const MAX_LEVEL: usize = 32;
+/// Commands of one text.
+const MAX_COMMANDS: usize = 4096;
+/// Bytes of all texts within the text.
+const MAX_BYTES: usize = 1024 * 1024;
+/// Directories that relative paths may be relative to.
+const MAX_BASES: usize = 32;
+
+const TOO_LONG: &str = "it is longer than 64 KiB";
+const TOO_MUCH: &str = "too much is nested in it";
+
+/// One simple command: a program and its words, quotes removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Simple {
+    words: Vec<Word>,
+    text: String,
+    based: Option<String>,
+}
+
+impl Simple {
+    fn new(words: Vec<Word>) -> Self {
+        let text = words.iter().map(Word::text).collect::<Vec<_>>().join(" ");
+        let mut simple = Self { words, text, based: None };
+        if let (Some(base), Some(first)) = (simple.base_name(), simple.words.first())
+            && base != first.text()
+        {
+            let rest = simple.text.get(first.text().len()..).unwrap_or_default();
+            simple.based = Some(format!("{base}{rest}"));
+        }
+        simple
+    }
+
+    pub(crate) fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    /// The words with a space between them; a word that is not known stands as it is written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The same with the program's base name, where that is shorter.
+    pub(crate) fn based(&self) -> Option<&str> {
+        self.based.as_deref()
+    }
+
+    /// The last component of the program's name.
+    pub(crate) fn base_name(&self) -> Option<&str> {
+        self.words.first().and_then(Word::known).map(base_name)
+    }
+}
+
+/// The last component of a program's name.
+fn base_name(program: &str) -> &str {
+    let plain = program.trim_end_matches('/');
+    plain.rsplit('/').next().unwrap_or(plain)
+}
+
+/// A path that a redirection or a well-known command names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PathEffect {
+    /// What is done to it.
+    pub operation: Operation,
+    /// The absolute path.
+    pub path: PathBuf,
+}
+
+/// What a command text, or an argument list, would run and touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analysis {
+    raw: String,
+    commands: Vec<Simple>,
+    paths: Vec<PathEffect>,
+    unclear: Option<&'static str>,
+}
+
+impl Analysis {
+    /// Looks into a text for a shell that starts in `cwd`. `home` is what `~` is taken for.
+    #[must_use]
+    pub fn of_text(text: &str, cwd: &Path, home: &Path) -> Self {
+        let mut work = Work::new(text.to_owned(), home);
+        work.text(text, &Place::at(cwd));
+        work.finish()
+    }
+
+    /// Looks at a program with its arguments, program first, that starts in `cwd`.
+    #[must_use]
+    pub fn of_argv<S: AsRef<str>>(argv: &[S], cwd: &Path, home: &Path) -> Self {
+        let words: Vec<Word> = argv.iter().map(|arg| Word::literal(arg.as_ref())).collect();
+        let raw = argv.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" ");
+        let mut work = Work::new(raw, home);
+        if work.analysis.raw.len() > MAX_COMMAND {
+            work.unclear(TOO_LONG);
+        } else {
+            work.command(words, &Place { certain: true, ..Place::at(cwd) });
+        }
+        work.finish()
+    }
+
+    /// The words of a text that is one command and nothing else.
+    pub(crate) fn only_words(text: &str) -> Option<Vec<String>> {
+        let nowhere = Path::new("/");
+        let analysis = Self::of_text(text, nowhere, nowhere);
+        match (analysis.unclear, analysis.commands.first()) {
+            (None, Some(simple)) if !analysis.raw.contains(['|', ';', '&', '\n', '(']) => {
+                simple.words.iter().map(|word| word.known().map(str::to_owned)).collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// The text as it was given.
+    #[must_use]
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// Every simple command that was found, those behind other programs too.
+    #[must_use]
+    pub fn commands(&self) -> &[Simple] {
+        &self.commands
+    }
+
+    /// Every path that was found.
+    #[must_use]
+    pub fn paths(&self) -> &[PathEffect] {
+        &self.paths
+    }
+
+    /// Why the text is not understood, if it is not.
+    #[must_use]
+    pub fn unclear(&self) -> Option<&'static str> {
+        self.unclear
+    }
+}
+
+/// Where a command stands.
+#[derive(Debug, Clone)]
+struct Place {
+    /// The directories that it may start in. None when that cannot be known.
+    bases: Vec<PathBuf>,
+    level: usize,
+    /// Whether it is a command for certain: a program's name that is not known matters only then.
+    certain: bool,
+    /// What its input is, if that is a known text.
+    input: Input,
+}
+
+impl Place {
+    fn at(cwd: &Path) -> Self {
+        Self { bases: vec![crate::lexical(cwd)], level: 0, certain: true, input: Input::Unknown }
+    }
+}
+
+/// What a command reads as its input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Input {
+    Unknown,
+    Text(String),
+    /// A file or nothing: not a text that this command line makes.
+    Other,
+}
+
+struct Work<'a> {
+    analysis: Analysis,
+    home: &'a Path,
+    queue: Vec<(String, Place)>,
+    bytes: usize,
+}
+
+impl<'a> Work<'a> {
+    fn new(raw: String, home: &'a Path) -> Self {
+        let analysis = Analysis { raw, commands: Vec::new(), paths: Vec::new(), unclear: None };
+        Self { analysis, home, queue: Vec::new(), bytes: 0 }
+    }
+
+    fn unclear(&mut self, why: &'static str) {
+        self.analysis.unclear.get_or_insert(why);
+    }
+
+    /// Puts a text in the queue.
+    fn text(&mut self, text: &str, place: &Place) {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if text.len() > MAX_COMMAND {
+            self.unclear(TOO_LONG);
+        } else if place.level > MAX_LEVEL || self.bytes > MAX_BYTES {
+            self.unclear(TOO_MUCH);
+        } else {
+            self.queue.push((text.to_owned(), Place { certain: true, input: Input::Unknown, ..place.clone() }));
+        }
+    }
+
+    /// Puts texts in the queue that stand inside what `place` is.
+    fn inner_texts(&mut self, texts: Vec<String>, place: &Place) {
+        for text in texts {
+            self.text(&text, &Place { level: place.level + 1, ..place.clone() });
+        }
+    }
+
+    fn path(&mut self, operation: Operation, word: &Word, place: &Place) {
+        let Some(given) = word.path(self.home) else { return };
+        for base in &place.bases {
+            let path = effects::absolute(base, &given);
+            let effect = PathEffect { operation, path };
+            if self.analysis.paths.len() >= MAX_COMMANDS {
+                self.analysis.unclear.get_or_insert(TOO_MUCH);
+                return;
+            }
+            if !self.analysis.paths.contains(&effect) {
+                self.analysis.paths.push(effect);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Analysis {
+        while let Some((text, place)) = self.queue.pop() {
+            // A text that is not understood in one place is still looked through in the others: a rule
+            // that matches there says more.
+            if let Err(why) = self.segments(&text, place) {
+                self.unclear(why);
+            }
+            if self.analysis.commands.len() > MAX_COMMANDS {
+                self.unclear(TOO_MUCH);
+                break;
+            }
+        }
+        self.analysis
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! From a text to its simple commands: tokens, cut at every operator.
+//!
+//! Constructs are not parsed. A reserved word at the start of a run is taken off, and what follows it is
+//! a command; only what can never be one (the words of `for`, the patterns of `case`, the elements of an
+//! array) is not held against the text when its first word is not known. Where a shell could see a
+//! here-document and another does not, the text is refused.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use brush_parser::{Token, TokenizerOptions, uncached_tokenize_str};
+
+use super::scan::{self, ARITHMETIC, HERE_TAG, MAX_NESTING, NESTED, Unclear};
+use super::word::{self, Word};
+use super::{Input, MAX_BASES, Place, Work, effects};
+use crate::Operation;
+
+const NO_SHELL: Unclear = "it is no command that a shell would understand";
+const DIRECTORIES: Unclear = "it changes its directory too often";
+
+/// What a parenthesis is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    /// Commands.
+    List,
+    /// The second of two: perhaps arithmetic.
+    Second,
+    /// The elements of an array.
+    Array,
+}
+
+impl Work<'_> {
+    /// Looks through one text.
+    pub(super) fn segments(&mut self, text: &str, place: Place) -> Result<(), Unclear> {
+        scan::check(text)?;
+        self.tokens(text, place.clone())?;
+        // `a &>b c` is one command for `bash`; plain `sh` starts `a`, and then runs `c`.
+        if text.contains("&>") { self.tokens(&text.replace("&>", "& >"), place) } else { Ok(()) }
+    }
+
+    fn tokens(&mut self, text: &str, place: Place) -> Result<(), Unclear> {
+        let options = TokenizerOptions { enable_extended_globbing: false, posix_mode: false, sh_mode: false };
+        let tokens = catch_unwind(AssertUnwindSafe(|| uncached_tokenize_str(text, &options)));
+        let tokens = tokens.map_err(|_| NO_SHELL)?.map_err(|_| NO_SHELL)?;
+        Cutter::new(self, &tokens, place).run()
+    }
+}
+
+struct Cutter<'w, 'h, 't> {
+    work: &'w mut Work<'h>,
+    tokens: &'t [Token],
+    at: usize,
+    place: Place,
+    words: Vec<Word>,
+    /// Whether the last token was a word, and how it was written.
+    last: Option<&'t Token>,
+    input: Input,
+    open: Vec<Open>,
+    /// `case` without its `esac`.
+    cases: usize,
+    patterns: bool,
+    /// What the command before a pipe prints, if that is known.
+    piped: Input,
+    /// A `cd` that ran before, with where it would lead: which of both holds depends on what follows.
+    moved: Option<Vec<PathBuf>>,
+}
+
+impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
+    fn new(work: &'w mut Work<'h>, tokens: &'t [Token], place: Place) -> Self {
+        Self {
+            work,
+            tokens,
+            at: 0,
+            place,
+            words: Vec::new(),
+            last: None,
+            input: Input::Unknown,
+            open: Vec::new(),
+            cases: 0,
+            patterns: false,
+            piped: Input::Unknown,
+            moved: None,
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Unclear> {
+        while let Some(token) = self.tokens.get(self.at) {
+            self.at += 1;
+            match token {
+                Token::Word(raw, _) => {
+                    let parsed = word::parse(raw)?;
+                    self.words.extend(parsed.words);
+                    self.work.inner_texts(parsed.texts, &self.place);
+                }
+                Token::Operator(operator, _) => self.operator(operator)?,
+            }
+            self.last = Some(token);
+        }
+        self.end("\n")?;
+        if self.cases > 0 { Err(NO_SHELL) } else { Ok(()) }
+    }
+
+    fn operator(&mut self, operator: &str) -> Result<(), Unclear> {
+        match operator {
+            "<<" | "<<-" => self.here_document(),
+            "<<<" => {
+                let target = self.target()?;
+                let text = target.as_ref().and_then(Word::known).map(str::to_owned);
+                self.input = text.map_or(Input::Unknown, Input::Text);
+                Ok(())
+            }
+            "<" | ">" | ">>" | ">|" | "<>" | "<&" | ">&" | "&>" | "&>>" => self.redirection(operator),
+            other => self.end(other),
+        }
+    }
+
+    /// The word behind a redirection, if one stands there.
+    fn target(&mut self) -> Result<Option<Word>, Unclear> {
+        // A number that touches the operator belongs to it.
+        if let (Some(Token::Word(number, place)), Some(Token::Operator(_, own))) =
+            (self.last, self.tokens.get(self.at - 1))
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && place.end.index == own.start.index
+        {
+            self.words.pop();
+        }
+        let Some(Token::Word(raw, _)) = self.tokens.get(self.at) else { return Ok(None) };
+        self.at += 1;
+        let parsed = word::parse(raw)?;
+        self.work.inner_texts(parsed.texts, &self.place);
+        Ok(parsed.words.into_iter().next())
+    }
+
+    fn redirection(&mut self, operator: &str) -> Result<(), Unclear> {
+        let target = self.target()?;
+        if operator == "<" {
+            // `<(…)` has no word behind it, and what it brings is not known.
+            self.input = if target.is_some() { Input::Other } else { Input::Unknown };
+        }
+        let Some(target) = target else { return Ok(()) };
+        let descriptor =
+            target.known().is_some_and(|text| text == "-" || text.bytes().all(|byte| byte.is_ascii_digit()));
+        if matches!(operator, "<&" | ">&") && descriptor {
+            return Ok(());
+        }
+        if operator == "<" && target.known().is_none_or(effects::is_descriptor) {
+            self.input = Input::Unknown;
+        }
+        if matches!(operator, "<" | "<>" | "<&") {
+            self.work.path(Operation::Read, &target, &self.place);
+        }
+        if !matches!(operator, "<" | "<&") {
+            self.work.path(Operation::Write, &target, &self.place);
+        }
+        Ok(())
+    }
+
+    fn here_document(&mut self) -> Result<(), Unclear> {
+        // `((1<<2))` and `a[1<<2]=` are arithmetic for one shell and a here-document for another.
+        let subscript = self.words.iter().any(|word| word.text().contains('[') && !word.text().contains(']'));
+        if self.open.contains(&Open::Second) || subscript {
+            return Err(ARITHMETIC);
+        }
+        let (Some(Token::Word(tag, _)), Some(body)) = (self.tokens.get(self.at), self.tokens.get(self.at + 1)) else {
+            return Err(HERE_TAG);
+        };
+        self.at += 3;
+        scan::here_tag(tag.trim())?;
+        let body = body.to_str();
+        let quoted = tag.contains(['\'', '"', '\\']);
+        if !quoted {
+            let texts = word::substitutions(body)?;
+            self.work.inner_texts(texts, &self.place);
+        }
+        self.input =
+            if quoted || !body.contains(['$', '`', '\\']) { Input::Text(body.to_owned()) } else { Input::Unknown };
+        Ok(())
+    }
+
+    /// Ends the run of words, for this reason.
+    fn end(&mut self, operator: &str) -> Result<(), Unclear> {
+        let words = std::mem::take(&mut self.words);
+        let own_input = std::mem::replace(&mut self.input, Input::Unknown);
+        let piped = std::mem::replace(&mut self.piped, Input::Unknown);
+        let input = if own_input == Input::Unknown { piped } else { own_input };
+        let mut printed = Input::Unknown;
+        if let Some(words) = self.command_words(words) {
+            let certain = !self.patterns && !self.open.contains(&Open::Array) && self.place.certain;
+            let place = Place { certain, input, ..self.place.clone() };
+            printed = super::programs::printed(&words, &place.input);
+            self.change_directory(&words);
+            self.work.command(words, &place);
+        }
+        if matches!(operator, "|" | "|&") {
+            self.piped = printed;
+        }
+        self.settle(operator)?;
+        match operator {
+            "(" => self.open_parenthesis()?,
+            // One without an opening one ends a pattern of `case`.
+            ")" => {
+                self.open.pop();
+                self.patterns = false;
+            }
+            ";;" | ";&" | ";;&" => self.patterns = self.cases > 0,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn open_parenthesis(&mut self) -> Result<(), Unclear> {
+        let before = self.last;
+        let open = match before {
+            Some(Token::Operator(operator, _)) if operator == "(" => Open::Second,
+            Some(Token::Word(word, _)) if word.ends_with('=') => Open::Array,
+            _ => Open::List,
+        };
+        self.open.push(open);
+        if self.open.len() > MAX_NESTING { Err(NESTED) } else { Ok(()) }
+    }
+
+    /// The words that are a command: without the reserved words in front. Nothing when there is none.
+    fn command_words(&mut self, words: Vec<Word>) -> Option<Vec<Word>> {
+        let mut words = words.into_iter().peekable();
+        loop {
+            match words.peek()?.bare() {
+                Some("!" | "{" | "}" | "if" | "then" | "elif" | "else" | "while" | "until" | "do" | "done" | "fi") => {
+                    words.next();
+                }
+                Some("esac") => {
+                    words.next();
+                    self.cases = self.cases.saturating_sub(1);
+                    self.patterns = false;
+                }
+                Some("time") => {
+                    words.next();
+                    while words.next_if(|word| word.bare().is_some_and(|text| text.starts_with('-'))).is_some() {}
+                }
+                Some("function") => {
+                    words.next();
+                    words.next();
+                }
+                Some("coproc") => {
+                    words.next();
+                    let mut ahead = words.clone();
+                    ahead.next();
+                    if ahead.peek().and_then(Word::bare) == Some("{") {
+                        words.next();
+                    }
+                }
+                Some("case") => {
+                    self.cases += 1;
+                    self.patterns = true;
+                    return None;
+                }
+                // In an old shell `[[` and `select` are programs, and harmless ones.
+                Some("for" | "select") => return None,
+                _ => return Some(words.collect()),
+            }
+        }
+    }
+
+    /// Takes note of a `cd`.
+    fn change_directory(&mut self, words: &[Word]) {
+        let is_cd = |word: &Word| matches!(word.known(), Some("cd" | "pushd"));
+        let mut rest = words.iter().skip_while(|word| matches!(word.known(), Some("builtin" | "command")));
+        if !rest.next().is_some_and(is_cd) {
+            return;
+        }
+        let option = |word: &&Word| word.known().is_some_and(|text| text.starts_with('-') && text.len() > 1);
+        let target = rest.find(|word| !option(word));
+        let given = match target {
+            None => Some(self.work.home.to_owned()),
+            Some(word) => word.path(self.work.home),
+        };
+        self.moved = Some(match given {
+            Some(given) => self.place.bases.iter().map(|base| effects::absolute(base, &given)).collect(),
+            None => Vec::new(),
+        });
+    }
+
+    /// What a `cd` means for what comes behind this operator.
+    fn settle(&mut self, operator: &str) -> Result<(), Unclear> {
+        let Some(moved) = self.moved.take() else { return Ok(()) };
+        // Behind `&&` it worked; else it may have failed, or have happened in a process of its own.
+        if operator == "&&" && self.open.is_empty() {
+            self.place.bases = moved;
+            return Ok(());
+        }
+        for base in moved {
+            if !self.place.bases.contains(&base) {
+                self.place.bases.push(base);
+            }
+        }
+        if self.place.bases.len() > MAX_BASES { Err(DIRECTORIES) } else { Ok(()) }
+    }
+}
