@@ -44,7 +44,7 @@ pub(crate) async fn run_group(
 ) -> Result<Vec<Message>, RecordError> {
     let mut flights = Vec::with_capacity(calls.len());
     for call in calls {
-        flights.push(take_off(desk, place, call, cancel)?);
+        flights.push(take_off(desk, place, call, cancel).await?);
     }
     let mut results = Vec::with_capacity(calls.len());
     for (call, flight) in calls.iter().zip(flights) {
@@ -54,7 +54,7 @@ pub(crate) async fn run_group(
 }
 
 /// Propose and review; what is permitted starts.
-fn take_off(desk: Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel) -> Result<Flight, RecordError> {
+async fn take_off(desk: Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel) -> Result<Flight, RecordError> {
     let grounded = |words, reason| Ok(Flight::Grounded { words, reason, denial: None });
     let Some(tool) = desk.registry.get(&call.name) else {
         return grounded(desk.registry.unknown(&call.name), "unknown_tool");
@@ -74,25 +74,29 @@ fn take_off(desk: Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cancel) -> 
         Err(BadInput(words)) => return grounded(words, "bad_arguments"),
     };
     let began = Instant::now();
-    let review = desk.policy.review(proposal.action);
+    let review = desk.policy.review(proposal.action).await;
     let took = began.elapsed();
-    let permit = match review {
-        Review::Allowed(permit) => permit,
+    let approved = match review {
+        Review::Allowed(approved) => approved,
         Review::Denied(action, denial) => {
             desk.shared.outbox.reviewed(place, &action, Some(&denial), took)?;
             return Ok(Flight::Grounded { words: denial.words(&call.name), reason: "blocked", denial: Some(denial) });
         }
     };
-    desk.shared.outbox.reviewed(place, permit.action(), None, took)?;
+    desk.shared.outbox.reviewed(place, approved.action(), None, took)?;
     let text = summary::of(input, desk.shared.outbox.redactor());
     let frame = Frame::ToolRunning { tool_name: &call.name, tool_call_id: &call.id, summary: &text };
     desk.shared.outbox.frame(place, &frame);
-    let skill = permit.action().kind() == ActionKind::Skill;
+    let skill = approved.action().kind() == ActionKind::Skill;
     let effect = tool.state_effect();
-    let running = proposal.execution.run(permit, cancel.clone());
+    let (execution, cancel) = (proposal.execution, cancel.clone());
     let handle = tokio::spawn(async move {
         let began = Instant::now();
-        let outcome = running.await;
+        // The second review stands directly before the execution, with the rules as they are then.
+        let outcome = match approved.renew().await {
+            Ok(permit) => execution.run(permit, cancel).await,
+            Err(denial) => Outcome::Refused(denial),
+        };
         (outcome, began.elapsed())
     });
     Ok(Flight::Running { handle, effect, skill })

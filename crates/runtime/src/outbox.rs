@@ -180,7 +180,7 @@ impl Outbox {
             targets: &targets,
             verdict: if denial.is_none() { Verdict::Allowed } else { Verdict::Denied },
             blockers: &blockers,
-            rule_ids: &[],
+            rule_ids: &rule_ids(denial),
             micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             phase: ReviewPhase::Propose,
         };
@@ -281,7 +281,7 @@ impl Outbox {
             tool: &call.name,
             reason,
             blockers: &blockers,
-            rule_ids: &[],
+            rule_ids: &rule_ids(denial),
             phase,
             input: input(call),
             output: Body::Parts(&shown.parts),
@@ -296,6 +296,10 @@ fn working(message: String) -> StreamEvent {
 
 fn codes(denial: Option<&Denial>) -> Vec<&'static str> {
     denial.into_iter().flat_map(Denial::blockers).map(|blocker| blocker.code).collect()
+}
+
+fn rule_ids(denial: Option<&Denial>) -> Vec<&str> {
+    denial.into_iter().flat_map(Denial::rule_ids).collect()
 }
 
 fn input(call: &ToolCall) -> Body<'_> {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use policy::{Cleared, Denial, Operation, Permit};
+use policy::{Cleared, Denial, FileId, Operation, Permit};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -125,9 +125,12 @@ impl Node {
         Identity::of(&self.stat)
     }
 
-    /// Judges the reading of it by its real path.
+    /// Judges the reading of it by its real path and by what other names it has.
     pub(crate) fn clear(&self, permit: &Permit) -> Result<Cleared, Denial> {
-        permit.confirm_path(Operation::Read, &self.real)
+        #[expect(clippy::useless_conversion, reason = "the field's width depends on the processor")]
+        let links = if self.kind() == FileType::Directory { 1 } else { u64::from(self.stat.st_nlink) };
+        let id = FileId { device: self.stat.st_dev, inode: self.stat.st_ino, links };
+        permit.confirm_file(Operation::Read, &self.real, id)
     }
 
     /// That it is a regular file.

@@ -19,9 +19,10 @@ impl Bench {
         let action = Action::new("call_1", "files_patch", ActionKind::FilesPatch)
             .with(Effect::path(Operation::Write, root.path()))
             .with(Effect::path(Operation::Delete, root.path()));
-        let Review::Allowed(permit) = Policy::new(Rules::new(root.path().to_owned())).review(action) else {
-            panic!("denied")
-        };
+        let policy = Policy::new(Rules::new(root.path().to_owned()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let Review::Allowed(approved) = runtime.block_on(policy.review(action)) else { panic!("denied") };
+        let permit = runtime.block_on(approved.renew()).unwrap();
         Self { dir, root, permit }
     }
 

@@ -22,9 +22,10 @@ fn a_rename_that_fails_takes_back_those_before_it() {
         .fold(Action::new("call_1", "files_patch", ActionKind::FilesPatch), |action, operation| {
             action.with(Effect::path(operation, root.path()))
         });
-    let Review::Allowed(permit) = Policy::new(Rules::new(root.path().to_owned())).review(action) else {
-        panic!("denied")
-    };
+    let policy = Policy::new(Rules::new(root.path().to_owned()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let Review::Allowed(approved) = runtime.block_on(policy.review(action)) else { panic!("denied") };
+    let permit = runtime.block_on(approved.renew()).unwrap();
     let (_canceler, cancel) = cancel_pair();
     let site = Site { root: &root, permit: &permit, cancel: &cancel };
     let mut plan = Plan::default();

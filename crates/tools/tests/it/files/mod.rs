@@ -119,9 +119,14 @@ impl Desk {
             Ok(proposal) => proposal,
             Err(bad) => return Ended::BadInput(bad.0.into_string()),
         };
-        let permit = match self.policy.review(proposal.action) {
-            Review::Allowed(permit) => permit,
-            Review::Denied(_, denial) => return Ended::Denied(denial.blockers().first().unwrap().code),
+        let denied = |denial: &policy::Denial| Ended::Denied(denial.blockers().first().unwrap().code);
+        let approved = match self.runtime.block_on(self.policy.review(proposal.action)) {
+            Review::Allowed(approved) => approved,
+            Review::Denied(_, denial) => return denied(&denial),
+        };
+        let permit = match self.runtime.block_on(approved.renew()) {
+            Ok(permit) => permit,
+            Err(denial) => return denied(&denial),
         };
         let (_canceler, cancel) = cancel_pair();
         match self.runtime.block_on(proposal.execution.run(permit, cancel)) {
