@@ -1,7 +1,11 @@
 //! What the two reviews of one action cost against many rules.
 
-#![expect(missing_docs, reason = "benchmarks have no readers of their documentation")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a bench that meets what it does not expect stops there")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a bench that meets what it does not expect stops there"
+)]
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

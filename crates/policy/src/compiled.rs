@@ -20,7 +20,7 @@ use crate::boundaries::Unreadable;
 use crate::document::{Base, Document, Operations, Subject};
 use crate::links::{FileId, LinkIndex};
 use crate::realpath::{Resolved, realpath};
-use crate::shell::Analysis;
+use crate::shell::{Analysis, expand};
 use crate::{HardBlock, Operation};
 
 /// What one document forbids, ready to be asked; or what several do.
@@ -138,14 +138,15 @@ impl Compiled {
         if !self.governs_paths(operation) {
             return None;
         }
-        if let Some(matched) = self.lexical(operation, path) {
+        let plain = crate::lexical(path);
+        if let Some(matched) = self.lexical(operation, &plain) {
             return Some(PathFinding::Rule(matched));
         }
         let real = match realpath(path) {
             Resolved::Unresolvable => return Some(PathFinding::Unresolvable),
             Resolved::Path(real) => real,
         };
-        if real != path
+        if real != plain
             && let Some(matched) = self.real(operation, &real)
         {
             return Some(PathFinding::Rule(matched));
@@ -186,16 +187,24 @@ impl Compiled {
         })
     }
 
+    /// What a command's paths and file name patterns run into, as the file system is now.
+    pub(crate) fn command_paths(&self, analysis: &Analysis, links: &LinkIndex) -> Vec<PathFinding> {
+        let named = analysis.paths().iter().filter_map(|effect| self.path(effect.operation, &effect.path, links));
+        let mut found: Vec<PathFinding> = named.collect();
+        for effect in analysis.patterns().iter().filter(|effect| self.governs_paths(effect.operation)) {
+            match expand(&effect.base, &effect.pattern) {
+                Some(paths) => found.extend(paths.iter().filter_map(|path| self.path(effect.operation, path, links))),
+                None => found.push(PathFinding::Unindexed),
+            }
+        }
+        found
+    }
+
     /// Which rule would forbid the operation on a path, for an operator who asks. A relative path is
     /// taken under `base`; links are followed as they are now.
     #[must_use]
     pub fn test_path(&self, operation: Operation, path: &str, base: &Base) -> Verdict {
-        match self.path(operation, &base.absolute(path), &LinkIndex::new(&base.workdir)) {
-            None => Verdict::Allowed,
-            Some(PathFinding::Rule(matched)) => Verdict::Blocked(matched),
-            Some(PathFinding::Unresolvable) => Verdict::Unclear(crate::review::UNRESOLVABLE),
-            Some(PathFinding::Unindexed) => Verdict::Unclear(crate::review::UNINDEXED),
-        }
+        self.path(operation, &base.absolute(path), &LinkIndex::new(&base.workdir)).into()
     }
 
     /// Which rule would forbid a command text. The paths that it names are judged as well.
@@ -203,15 +212,10 @@ impl Compiled {
     pub fn test_command(&self, text: &str, base: &Base) -> Verdict {
         let analysis = Analysis::of_text(text, &base.workdir, &base.home);
         match self.command(&analysis) {
-            Some(CommandFinding::Rule(matched)) => return Verdict::Blocked(matched),
-            Some(CommandFinding::NotAnalyzable(why)) => return Verdict::Unclear(why),
-            None => {}
+            Some(CommandFinding::Rule(matched)) => Verdict::Blocked(matched),
+            Some(CommandFinding::NotAnalyzable(why)) => Verdict::Unclear(why),
+            None => self.command_paths(&analysis, &LinkIndex::new(&base.workdir)).into_iter().next().into(),
         }
-        let paths = analysis
-            .paths()
-            .iter()
-            .map(|effect| self.test_path(effect.operation, &effect.path.to_string_lossy(), base));
-        paths.into_iter().find(|verdict| *verdict != Verdict::Allowed).unwrap_or(Verdict::Allowed)
     }
 
     pub(crate) fn blocks_example(&self, target: &str) -> bool {
@@ -243,6 +247,17 @@ pub enum Verdict {
     Blocked(Match),
     /// It would be blocked because it cannot be understood; the text says what about it.
     Unclear(&'static str),
+}
+
+impl From<Option<PathFinding>> for Verdict {
+    fn from(finding: Option<PathFinding>) -> Self {
+        match finding {
+            None => Self::Allowed,
+            Some(PathFinding::Rule(matched)) => Self::Blocked(matched),
+            Some(PathFinding::Unresolvable) => Self::Unclear(crate::review::UNRESOLVABLE),
+            Some(PathFinding::Unindexed) => Self::Unclear(crate::review::UNINDEXED),
+        }
+    }
 }
 
 impl Layer {

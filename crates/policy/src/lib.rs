@@ -65,6 +65,7 @@ mod boundaries;
 mod cancel;
 mod compiled;
 mod document;
+mod gates;
 mod links;
 mod realpath;
 mod result;
@@ -81,6 +82,7 @@ pub use document::{
     Base, Document, Examples, Fault, HardBlock, MAX_DOCUMENT, MAX_PATTERN, MAX_RULES, Matching, Operations, Subject,
     Wrong,
 };
+pub use gates::{ExecutionPolicy, Gates, Stamp, StructuralAction};
 pub use links::FileId;
 pub use realpath::{Resolved, realpath};
 pub use result::{Clean, Facts, Outcome, Protected, Question, RawPart, RawResult, Resume, ShellFacts, Shown, Voice};

@@ -45,8 +45,7 @@ const NOT_ANALYZABLE: &str = "hard_policy_block:command_not_analyzable";
 const PATH_UNCLEAR: &str = "hard_policy_block:path_not_resolvable";
 const NOT_REVIEWED: &str = "the step is not part of what was reviewed";
 pub(crate) const UNRESOLVABLE: &str = "the path's links cannot be followed, so no rule can be tried on where it leads";
-pub(crate) const UNINDEXED: &str =
-    "the file has other names, and there are too many files to find out whether a rule covers one of them";
+pub(crate) const UNINDEXED: &str = "it may be one of so many files that no rule can be tried on each of them";
 
 impl Blocker {
     pub(crate) fn new(code: &'static str, reason: &'static str) -> Self {
@@ -262,8 +261,7 @@ impl Case {
 /// What the operator's rules say about a command and the paths that it names.
 fn command(analysis: &Analysis, compiled: &Compiled, links: &LinkIndex) -> Vec<Blocker> {
     let own = compiled.command(analysis).map(Blocker::command);
-    let paths = analysis.paths().iter();
-    let paths = paths.filter_map(|effect| compiled.path(effect.operation, &effect.path, links)).map(Blocker::path);
+    let paths = compiled.command_paths(analysis, links).into_iter().map(Blocker::path);
     let mut blockers: Vec<Blocker> = Vec::new();
     for blocker in own.into_iter().chain(paths) {
         if !blockers.contains(&blocker) {

@@ -10,6 +10,7 @@
 //! in other languages stay unknown.
 
 mod effects;
+mod expand;
 mod programs;
 mod scan;
 mod segments;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Operation;
 
+pub(crate) use expand::expand;
 pub(crate) use word::Word;
 
 /// The longest text that is looked into, in bytes.
@@ -88,7 +90,7 @@ fn base_name(program: &str) -> &str {
 pub struct PathEffect {
     /// What is done to it.
     pub operation: Operation,
-    /// The absolute path.
+    /// The absolute path as the command gives it: a `..` in it stands behind what the links before it lead to.
     pub path: PathBuf,
 }
 
@@ -98,7 +100,19 @@ pub struct Analysis {
     raw: String,
     commands: Vec<Simple>,
     paths: Vec<PathEffect>,
+    patterns: Vec<PathPattern>,
     unclear: Option<&'static str>,
+}
+
+/// A file name pattern that a redirection or a well-known command names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PathPattern {
+    /// What is done to the files.
+    pub(crate) operation: Operation,
+    /// The directory that it is relative to.
+    pub(crate) base: PathBuf,
+    /// The pattern, in which quoted characters are escaped.
+    pub(crate) pattern: String,
 }
 
 impl Analysis {
@@ -154,6 +168,11 @@ impl Analysis {
         &self.paths
     }
 
+    /// Every file name pattern that stands where a path could.
+    pub(crate) fn patterns(&self) -> &[PathPattern] {
+        &self.patterns
+    }
+
     /// Why the text is not understood, if it is not.
     #[must_use]
     pub fn unclear(&self) -> Option<&'static str> {
@@ -197,7 +216,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(raw: String, home: &'a Path) -> Self {
-        let analysis = Analysis { raw, commands: Vec::new(), paths: Vec::new(), unclear: None };
+        let analysis = Analysis { raw, commands: Vec::new(), paths: Vec::new(), patterns: Vec::new(), unclear: None };
         Self { analysis, home, queue: Vec::new(), bytes: 0 }
     }
 
@@ -225,7 +244,17 @@ impl<'a> Work<'a> {
     }
 
     fn path(&mut self, operation: Operation, word: &Word, place: &Place) {
-        let Some(given) = word.path(self.home) else { return };
+        let Some(given) = word.path(self.home) else {
+            if let Some(pattern) = word.pattern(self.home) {
+                let effects = place.bases.iter().map(|base| PathPattern {
+                    operation,
+                    base: base.clone(),
+                    pattern: pattern.clone(),
+                });
+                self.analysis.patterns.extend(effects);
+            }
+            return;
+        };
         for base in &place.bases {
             let path = effects::absolute(base, &given);
             let effect = PathEffect { operation, path };
@@ -254,6 +283,3 @@ impl<'a> Work<'a> {
         self.analysis
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -244,13 +244,13 @@ fn option_value(args: &[Word], short: &str, long: &str) -> Option<Word> {
 
 /// A path made absolute. What `/proc/self` shows of this process is not what it shows of the command.
 pub(super) fn absolute(base: &Path, given: &Path) -> PathBuf {
-    let path = crate::lexical(&base.join(given));
+    let path = base.join(given);
     for this in ["/proc/self", "/proc/thread-self", "/proc/$$"] {
         if let Ok(rest) = path.strip_prefix(this).and_then(|rest| rest.strip_prefix("cwd")) {
-            return crate::lexical(&base.join(rest));
+            return base.join(rest);
         }
         if let Ok(rest) = path.strip_prefix(this).and_then(|rest| rest.strip_prefix("root")) {
-            return crate::lexical(&Path::new("/").join(rest));
+            return Path::new("/").join(rest);
         }
     }
     path

@@ -187,6 +187,9 @@ impl Work<'_> {
             "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "mksh" | "rbash" | "yash" | "posh" | "lksh" => {
                 self.shell(args, place);
             }
+            // It looks a name up and runs nothing.
+            "command" if args.first().is_some_and(|word| matches!(word.known(), Some("-v" | "-V" | "-pv" | "-pV"))) => {
+            }
             "eval" => self.joined(args, place),
             "watch" => self.joined(behind_options(args, "n"), place),
             "ssh" => self.joined(behind_options(args, "bcDEeFIiJLlmOopQRSWw").get(1..).unwrap_or_default(), place),

@@ -274,7 +274,9 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             Some(word) => word.path(self.work.home),
         };
         self.moved = Some(match given {
-            Some(given) => self.place.bases.iter().map(|base| effects::absolute(base, &given)).collect(),
+            Some(given) => {
+                self.place.bases.iter().map(|base| crate::lexical(&effects::absolute(base, &given))).collect()
+            }
             None => Vec::new(),
         });
     }

@@ -23,17 +23,19 @@ pub(crate) struct Word {
     tilde: bool,
     /// Whether anything in it is quoted, so that it is no reserved word.
     quoted: bool,
+    /// The file name pattern that it is, when nothing else in it is open.
+    pattern: Option<String>,
 }
 
 impl Word {
     /// A word that means just this.
     pub(crate) fn literal(text: &str) -> Self {
-        Self { text: text.to_owned(), lead: text.len(), known: true, tilde: false, quoted: true }
+        Self { text: text.to_owned(), lead: text.len(), known: true, tilde: false, quoted: true, pattern: None }
     }
 
     /// A word of which nothing is known.
     pub(crate) fn open() -> Self {
-        Self { text: "{}".to_owned(), lead: 0, known: false, tilde: false, quoted: true }
+        Self { text: "{}".to_owned(), lead: 0, known: false, tilde: false, quoted: true, pattern: None }
     }
 
     /// The word without its quotes; open parts stand as they are written.
@@ -66,10 +68,20 @@ impl Word {
         }
     }
 
+    /// The file name pattern that it is, with a `~` in front made absolute.
+    pub(super) fn pattern(&self, home: &Path) -> Option<String> {
+        let pattern = self.pattern.as_deref()?;
+        match pattern.strip_prefix('~').filter(|_| self.tilde) {
+            Some(rest) => Some(format!("{}{rest}", globset::escape(home.to_str()?))),
+            None => Some(pattern.to_owned()),
+        }
+    }
+
     /// What stands behind a prefix, as a word.
     pub(super) fn behind(&self, prefix: &str) -> Option<Self> {
         let rest = self.text.strip_prefix(prefix).filter(|_| self.lead >= prefix.len())?;
-        Some(Self { text: rest.to_owned(), lead: self.lead - prefix.len(), ..self.clone() })
+        let pattern = self.pattern.as_deref().and_then(|pattern| pattern.strip_prefix(prefix)).map(str::to_owned);
+        Some(Self { text: rest.to_owned(), lead: self.lead - prefix.len(), pattern, ..self.clone() })
     }
 }
 
@@ -113,20 +125,30 @@ pub(super) fn substitutions(text: &str) -> Result<Vec<String>, Unclear> {
 }
 
 fn word(pieces: &[Piece], quoted: bool) -> Word {
-    let mut word = Word { text: String::new(), lead: 0, known: true, tilde: false, quoted };
+    let mut word = Word { text: String::new(), lead: 0, known: true, tilde: false, quoted, pattern: None };
+    let (mut pattern, mut only_pattern) = (String::new(), true);
     word.tilde = pieces.first() == Some(&Piece::Bare('~'));
     for piece in pieces {
         if word.known {
             word.lead = word.text.len();
         }
         match piece {
-            Piece::Quoted(c) => word.text.push(*c),
+            Piece::Quoted(c) => {
+                word.text.push(*c);
+                pattern.push_str(&globset::escape(c.encode_utf8(&mut [0; 4])));
+            }
             Piece::Bare(c) => {
                 word.known &= !matches!(c, '*' | '?' | '[');
                 word.text.push(*c);
+                match c {
+                    // To a shell these are characters like others.
+                    '{' | '}' => pattern.push_str(&globset::escape(c.encode_utf8(&mut [0; 4]))),
+                    c => pattern.push(*c),
+                }
             }
             Piece::Open(raw) => {
                 word.known = false;
+                only_pattern = false;
                 word.text.push_str(raw);
             }
         }
@@ -134,6 +156,7 @@ fn word(pieces: &[Piece], quoted: bool) -> Word {
     if word.known {
         word.lead = word.text.len();
     }
+    word.pattern = (!word.known && only_pattern).then_some(pattern);
     // `[` and `[[` are commands; alone it is no pattern.
     if matches!(word.text.as_str(), "[" | "[[") {
         word.known = true;
@@ -421,7 +444,7 @@ fn alternatives(pieces: &[Piece], open: usize) -> Result<Alternatives, Unclear> 
 fn sequence(inside: &[Piece]) -> Option<Vec<Vec<Piece>>> {
     let text: Option<String> =
         inside.iter().map(|piece| if let Piece::Bare(c) = piece { Some(*c) } else { None }).collect();
-    let Some(text) = text.filter(|text| text.contains("..")) else { return None };
+    let text = text.filter(|text| text.contains(".."))?;
     let parts: Vec<&str> = text.split("..").collect();
     let (first, last) = match parts.as_slice() {
         [first, last] | [first, last, _] => (*first, *last),

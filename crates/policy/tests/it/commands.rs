@@ -246,7 +246,7 @@ fn what_is_not_understood_passes_only_without_command_rules() {
 
 fn effects(text: &str) -> Vec<(Operation, PathBuf)> {
     let analysis = Analysis::of_text(text, Path::new("/w"), Path::new("/home/o"));
-    analysis.paths().iter().map(|effect| (effect.operation, effect.path.clone())).collect()
+    analysis.paths().iter().map(|effect| (effect.operation, policy::lexical(&effect.path))).collect()
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::unwrap_used,
     reason = "a test that meets what it does not expect fails at that place"
 )]
 

@@ -198,6 +198,38 @@ fn a_thousand_rules_find_the_one() {
     assert_eq!(blocked(&rules, Operation::Read, "/d1000/f", &base()), None);
 }
 
+#[test]
+fn the_paths_of_a_command_are_judged_as_the_kernel_will_take_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("secret/deep")).unwrap();
+    std::fs::create_dir_all(root.join("open")).unwrap();
+    for name in ["secret/key", "key", "open/key", ".env"] {
+        std::fs::write(root.join(name), name).unwrap();
+    }
+    symlink("secret/deep", root.join("link")).unwrap();
+    std::fs::hard_link(root.join("secret/key"), root.join("open/other")).unwrap();
+    let base = Base::new(&root, "/home/operator");
+    let text = r#"{"version": 1, "hardBlocks": [
+        {"id": "r", "type": "path", "pattern": "{secret,secret/**,.env}", "operations": ["read"]}]}"#;
+    let rules = Compiled::new(&Document::parse(text, &base).unwrap(), &base).unwrap();
+    for (blocks, allows) in [
+        ("cat secret/key", "cat key"),
+        ("cat < secret/key", "cat > secret/new"),
+        ("cat link/../key", "cat open/../key"),
+        ("cat .en*", "cat .x*"),
+        ("cat s*/k[e]y", "cat o*/k[e]y"),
+        ("cd secret && cat key", "cd open && cat key"),
+        ("cat /proc/self/cwd/secret/key", "cat /proc/self/cwd/key"),
+        ("cat open/other", "cat open/key"),
+        ("sh -c 'head -c 1 link/../key'", "sh -c 'head -c 1 open/key'"),
+    ] {
+        let verdict = |text: &str| rules.test_command(text, &base);
+        assert!(matches!(verdict(blocks), Verdict::Blocked(_)), "{blocks}");
+        assert_eq!(verdict(allows), Verdict::Allowed, "{allows}");
+    }
+}
+
 proptest! {
     /// Prefix and `/**` cover exactly what begins with the same components.
     #[test]

@@ -1,0 +1,62 @@
+//! The files that a file name pattern of a shell stands for.
+//!
+//! `cat .en*` reads a file that no word names, so the pattern is tried on the directories as they are. What
+//! is there when the command runs may be more: that is for the kernel.
+
+use std::path::{Path, PathBuf};
+
+use crate::document::glob_set_pattern;
+
+/// Entries that one pattern is tried on.
+const MAX_ENTRIES: usize = 20_000;
+
+/// The paths that match, those of hidden files too. Nothing when there are too many to look at.
+pub(crate) fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
+    let mut left = MAX_ENTRIES;
+    let start = if pattern.starts_with('/') { Path::new("/") } else { base };
+    let mut found = vec![start.to_owned()];
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        let Ok(glob) = glob_set_pattern(part, true) else { return Some(Vec::new()) };
+        if !part.contains(['*', '?', '[', '\\']) {
+            found.iter_mut().for_each(|path| path.push(part));
+            continue;
+        }
+        let matcher = glob.compile_matcher();
+        let mut next = Vec::new();
+        for entry in found.iter().filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten() {
+            left = left.checked_sub(1)?;
+            if matcher.is_match(Path::new(&entry.file_name())) {
+                next.push(entry.path());
+            }
+        }
+        found = next;
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_stands_for_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a/k1", "a/k2", "b/k1", "b/.env", "b/[x]"] {
+            std::fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        for (pattern, expected) in [
+            ("*/k?", &["a/k1", "a/k2", "b/k1"][..]),
+            ("b/.en[v]", &["b/.env"]),
+            ("b/[!.k]*", &["b/[x]"]),
+            ("b/[[]x*", &["b/[x]"]),
+            ("a/../b/k*", &["a/../b/k1"]),
+            ("c/*", &[]),
+        ] {
+            let mut found = expand(dir.path(), pattern).unwrap();
+            found.sort();
+            let expected: Vec<_> = expected.iter().map(|name| dir.path().join(name)).collect();
+            assert_eq!(found, expected, "{pattern}");
+        }
+    }
+}
