@@ -91,8 +91,9 @@ impl Run<'_> {
                 Effect::Infer { turn } => queue.extend(self.infer(turn, stop).await?),
                 Effect::RunTools(groups) => queue.extend(self.run_tools(&groups, stop).await?),
                 Effect::WarnCut => {
-                    let text = "the reply was cut at the output cap (`inference.max_tokens`)";
-                    self.shared.outbox.frame(&self.place, &Frame::Warning { code: "W-RUN-001", text });
+                    let cap = self.settings.max_tokens;
+                    let text = format!("the reply was cut at the output cap of {cap} tokens (`inference.max_tokens`)");
+                    self.shared.outbox.frame(&self.place, &Frame::Warning { code: "W-RUN-001", text: &text });
                 }
                 // Comes while tools run, and is carried out there.
                 Effect::CancelTools => {}

@@ -178,7 +178,9 @@ impl Run<'_> {
             if tokens <= room {
                 return Some(wire);
             }
-            most = gauge.bytes(room.saturating_sub(tokens - room)).min(most / 8 * 7);
+            // In proportion, and some less: setting in costs bytes too.
+            let share = u64::try_from(most).unwrap_or(u64::MAX).saturating_mul(room) / tokens / 10 * 9;
+            most = usize::try_from(share).unwrap_or(usize::MAX);
         }
         None
     }

@@ -22,6 +22,7 @@ mod ps;
 mod run_bad_input;
 mod run_capture;
 mod run_disk;
+mod run_compaction;
 mod run_example;
 mod run_output;
 mod run_provider;

@@ -131,7 +131,7 @@ fn a_reply_cut_at_the_cap_is_ok_with_a_warning() {
     for (wire, stop) in [(Wire::Anthropic, "max_tokens"), (Wire::OpenAi, "length")] {
         let (_, ran) = play(wire, vec![Turn::new().text("As I was say").stop(stop)]);
         assert_eq!((ran.status, ran.stdout()), (Some(0), "As I was say\n"));
-        let line = "warning[W-RUN-001]: the reply was cut at the output cap (`inference.max_tokens`)";
+        let line = "warning[W-RUN-001]: the reply was cut at the output cap of 1024 tokens (`inference.max_tokens`)";
         assert!(ran.stderr.lines().any(|shown| shown == line), "{}", ran.stderr);
     }
 }

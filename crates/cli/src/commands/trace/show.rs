@@ -102,6 +102,7 @@ impl Story<'_> {
         match line.event_type.as_str() {
             "inference" => self.turn(line),
             "inference_error" => self.failed_attempt(line),
+            "compaction" => self.compaction(line),
             "tool_call" | "skill_call" => self.call(line),
             "shell" => self.process(line),
             "call_denied" => self.denied(line),
@@ -187,6 +188,19 @@ impl Story<'_> {
         let (turn, attempt) = (line.u64("turn").unwrap_or(0), line.u64("attempt").unwrap_or(0));
         let (kind, message) = (name(line, "kind"), inline(line.str("message").unwrap_or("?"), WIDE));
         writeln!(self.out, "  turn {turn}  {style}{kind}{status}{style:#} at attempt {attempt}: {message}; {next}")
+    }
+
+    fn compaction(&mut self, line: &TraceLine) -> io::Result<()> {
+        let number = |field| line.u64(field).unwrap_or(0);
+        let (turn, asked) = (number("turn"), name(line, "driver_choice"));
+        if let Some(why) = line.str("error") {
+            let (style, why) = (colour("error"), inline(why, 2 * WIDE));
+            return writeln!(self.out, "  before turn {turn}  {style}no summary{style:#} by {asked}: {why}");
+        }
+        let replaced = count(number("messages_replaced"), "message");
+        let (before, after) = (number("before_tokens"), number("after_tokens"));
+        writeln!(self.out, "  before turn {turn}  {replaced} summarised by {asked}: {before} to {after} tokens")?;
+        writeln!(self.out, "      {DIM}out{DIM:#} {}{}", fenced(line), body(line, "summary", WIDE))
     }
 
     fn call(&mut self, line: &TraceLine) -> io::Result<()> {

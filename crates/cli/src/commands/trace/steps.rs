@@ -79,7 +79,7 @@ impl<'a> Row<'a> {
             step,
             tool_call_id: line.str("tool_call_id"),
             input: field("input"),
-            output: field("output").or_else(|| field("reply")),
+            output: ["output", "reply", "summary"].into_iter().find_map(field),
             fence_source: fence_source(line),
         }
     }
@@ -112,6 +112,16 @@ fn row(out: &mut Output, line: &TraceLine, since: u64) -> io::Result<()> {
         "inference_error" => {
             let message = inline(line.str("message").unwrap_or("?"), WIDE);
             writeln!(out, "model {}  {message}", status("kind"))
+        }
+        "compaction" => {
+            let (before, after) = (number("before_tokens"), number("after_tokens"));
+            let replaced = count(number("messages_replaced"), "message");
+            let why = line.str("error").map(|error| format!("  {}", inline(error, WIDE))).unwrap_or_default();
+            writeln!(
+                out,
+                "{BOLD}summary{BOLD:#} {} {took}  of {replaced}  {before} to {after} tokens{why}",
+                status("status")
+            )
         }
         "call_denied" => {
             let (tool, reason) = (name(line, "tool"), name(line, "reason"));

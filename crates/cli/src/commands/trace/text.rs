@@ -80,7 +80,7 @@ pub(super) fn body(line: &TraceLine, field: &str, most: usize) -> String {
 
 /// The source of the fence around what this line brought to the model; `None` when it is not fenced.
 pub(super) fn fence_source(line: &TraceLine) -> Option<String> {
-    let field = ["output", "text"].into_iter().find(|field| is_fenced(line, field))?;
+    let field = ["output", "text", "summary"].into_iter().find(|field| is_fenced(line, field))?;
     let text = body_text(line.fields.get(field)?);
     let parsed = fence::parse(&text);
     parsed.block.filter(|_| parsed.before.is_empty()).map(|block| block.source.to_owned())

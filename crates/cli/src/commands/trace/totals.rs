@@ -39,6 +39,10 @@ impl Totals {
                 self.input_tokens = self.input_tokens.saturating_add(number("input_tokens"));
                 self.output_tokens = self.output_tokens.saturating_add(number("output_tokens"));
             }
+            "compaction" => {
+                self.input_tokens = self.input_tokens.saturating_add(number("input_tokens"));
+                self.output_tokens = self.output_tokens.saturating_add(number("output_tokens"));
+            }
             "session_end" => {
                 let text = |name| line.str(name).map(str::to_owned);
                 *self = Self {
