@@ -62,6 +62,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  mur control set inference.max_tokens 2000\n\nOf a session of this home whose manifest declares `control`.\n\nExit status: 0 done, 1 refused, 2 there is none or it cannot be reached."
     )]
     Control(ControlCommand),
+    /// See, change and test what no agent may touch
+    #[command(
+        subcommand,
+        after_help = "Example:\n  mur policy add no-env --path '**/.env' --op read,write\n\nThe rules hold for every agent that uses this settings store (`<home>/settings.db`, or MURMUR_STORE), running ones from their next action on.\n\nExit status: 0 done, 1 refused, blocked or unreadable, 2 wrong usage."
+    )]
+    Policy(PolicyCommand),
     /// Look into the records of past and running sessions
     #[command(subcommand, after_help = "Example:\n  mur trace show @1")]
     Trace(TraceCommand),
@@ -280,6 +286,131 @@ pub(crate) struct SecretArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) of: SteeredSession,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Show the rules in force, or what is wrong with them
+    #[command(
+        after_help = "Example:\n  mur policy show --json > rules.json\n\n--json prints the document as `set` takes it.\n\nExit status: 0 shown, 1 the record cannot be read: every action that it could govern is blocked."
+    )]
+    Show(JsonArgs),
+    /// Replace all rules by a document
+    #[command(after_help = "Example:\n  mur policy set rules.json")]
+    Set(PolicyFileArgs),
+    /// Check a document and save nothing
+    #[command(after_help = "Example:\n  mur policy check rules.json\n\nExit status: 0 valid, 1 not.")]
+    Check(PolicyFileArgs),
+    /// Add one rule
+    #[command(
+        after_help = "Examples:\n  mur policy add no-env --path '**/.env' --op read,write --reason \"keys live there\"\n  mur policy add no-push --command 'git push' --match prefix"
+    )]
+    Add(PolicyAddArgs),
+    /// Remove one rule
+    #[command(after_help = "Example:\n  mur policy remove no-env")]
+    Remove(PolicyIdArgs),
+    /// Let a rule hold again
+    #[command(after_help = "Example:\n  mur policy enable no-env")]
+    Enable(PolicyIdArgs),
+    /// Keep a rule without letting it hold
+    #[command(after_help = "Example:\n  mur policy disable no-env")]
+    Disable(PolicyIdArgs),
+    /// Say which rule would forbid a path or a command
+    #[command(
+        after_help = "Example:\n  mur policy test --op write --path ~/.ssh/config\n\nA relative path, and a relative pattern of a rule, is taken under the current directory.\n\nExit status: 0 allowed, 1 blocked."
+    )]
+    Test(PolicyTestArgs),
+    /// Show who changed the rules, newest first
+    #[command(after_help = "Example:\n  mur policy log --limit 5")]
+    Log(PolicyLogArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyFileArgs {
+    /// A JSON document `{"version": 1, "hardBlocks": […]}`; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyIdArgs {
+    /// The rule's id
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("pattern").required(true)))]
+pub(crate) struct PolicyAddArgs {
+    /// The new rule's id: letters, digits, `_`, `.`, `:`, `-`
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// A pattern of paths
+    #[arg(long, value_name = "PATTERN", group = "pattern")]
+    pub(crate) path: Option<String>,
+    /// A pattern of commands
+    #[arg(long, value_name = "PATTERN", group = "pattern", allow_hyphen_values = true)]
+    pub(crate) command: Option<String>,
+    /// How the pattern is meant: exact, prefix, glob, regex or contains [default: glob for paths, regex for commands]
+    #[arg(long = "match", value_name = "HOW")]
+    pub(crate) matching: Option<String>,
+    /// What is forbidden: read, write, delete, execute, delegate [default for commands: execute]
+    #[arg(long = "op", value_name = "OPERATION", value_delimiter = ',')]
+    pub(crate) operations: Vec<String>,
+    /// What the agent and the operator are told
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// A target that the rule must block; may stand more than once
+    #[arg(long, value_name = "TARGET", allow_hyphen_values = true)]
+    pub(crate) blocks: Vec<String>,
+    /// A target that the rule must let pass; may stand more than once
+    #[arg(long, value_name = "TARGET", allow_hyphen_values = true)]
+    pub(crate) allows: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("target").required(true)))]
+pub(crate) struct PolicyTestArgs {
+    /// The operation on the path
+    #[arg(long = "op", value_name = "OPERATION", requires = "path", default_value = "read")]
+    pub(crate) operation: PolicyOperation,
+    /// A path
+    #[arg(long, value_name = "PATH", group = "target")]
+    pub(crate) path: Option<String>,
+    /// A command text, as for `shell_exec`
+    #[arg(long, value_name = "TEXT", group = "target", allow_hyphen_values = true)]
+    pub(crate) command: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PolicyOperation {
+    Read,
+    Write,
+    Delete,
+    Execute,
+    Delegate,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyLogArgs {
+    /// How many changes at most
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

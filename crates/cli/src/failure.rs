@@ -37,6 +37,11 @@ impl Failure {
         &self.message
     }
 
+    /// What to do about it.
+    pub(crate) fn what_to_do(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Wrong usage or something that does not exist: exit status 2.
     pub(crate) fn unusable(message: impl Into<String>) -> Self {
         Self { code: None, message: message.into(), hint: None, findings: None, status: UNUSABLE }

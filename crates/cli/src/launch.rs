@@ -16,6 +16,7 @@ use runtime::{
     system_prompt,
 };
 use secrets::Redactor;
+use store::StoreConfig;
 use vocab::{ContextId, SessionId, SystemClock};
 
 use crate::address::Address;
@@ -26,6 +27,7 @@ use crate::export::Export;
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
 use crate::resume::Earlier;
+use crate::settings::{self, StoredBoundaries};
 
 /// A session that is ready to start.
 pub(crate) struct Launch {
@@ -41,6 +43,7 @@ pub(crate) struct Launch {
     redactor: Redactor,
     tools: Vec<Arc<dyn Tool>>,
     rules: Rules,
+    store: StoreConfig,
     system: String,
     belongings: Belongings,
     warnings: Vec<String>,
@@ -67,6 +70,8 @@ impl Launch {
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
         let redactor = Redactor::new();
         let choices = Choices::prepare(&loaded.manifest, &home, &redactor)?;
+        let store = settings::config(&home)?;
+        store.password().iter().for_each(|password| redactor.learn(password));
         let gateways = choices.credentials.gateways(&loaded.manifest)?;
         if args.task.is_none() && loaded.manifest.lifecycle.task_acceptance == TaskAcceptance::None {
             return Err(no_task());
@@ -108,6 +113,7 @@ impl Launch {
             redactor,
             tools,
             rules,
+            store,
             system,
             belongings,
             warnings,
@@ -185,6 +191,7 @@ impl Launch {
             .map_or((None, Vec::new()), |earlier| (Some(earlier.session.clone()), earlier.contexts.clone()));
         contexts.extend(self.context.clone());
         let (name, version) = self.capsule();
+        let boundaries = Arc::new(StoredBoundaries::new(self.store.clone(), &self.workdir));
         let setup = Setup {
             capsule: (name.to_owned(), version.to_owned()),
             scripted: self.is_scripted(),
@@ -203,7 +210,7 @@ impl Launch {
             credentials: self.choices.credentials.trace,
             system: self.system,
             registry: Registry::new(self.tools, missing_grant),
-            policy: Policy::new(self.rules),
+            policy: Policy::with_boundaries(self.rules, boundaries),
             redactor: self.redactor,
             limits,
             compaction,

@@ -26,6 +26,7 @@ mod progress;
 mod reference;
 mod results;
 mod resume;
+mod settings;
 mod task;
 mod terminal;
 
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::args::{Cli, Command, ControlCommand, FenceCommand, TraceCommand};
+use crate::args::{Cli, Command, ControlCommand, FenceCommand, PolicyCommand, TraceCommand};
 use crate::failure::Failure;
 
 pub use crate::reference::{command_markdown, diagnostics_markdown};
@@ -94,6 +95,15 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Control(ControlCommand::Secret(args)) => commands::control::secret(&args),
         Command::Control(ControlCommand::Forget(args)) => commands::control::forget(&args),
         Command::Control(ControlCommand::Watch(args)) => commands::control::watch(&args),
+        Command::Policy(PolicyCommand::Show(args)) => commands::policy::show(&args),
+        Command::Policy(PolicyCommand::Set(args)) => commands::policy::set(&args),
+        Command::Policy(PolicyCommand::Check(args)) => commands::policy::check(&args),
+        Command::Policy(PolicyCommand::Add(args)) => commands::policy::add(&args),
+        Command::Policy(PolicyCommand::Remove(args)) => commands::policy::remove(&args),
+        Command::Policy(PolicyCommand::Enable(args)) => commands::policy::enable(&args, true),
+        Command::Policy(PolicyCommand::Disable(args)) => commands::policy::enable(&args, false),
+        Command::Policy(PolicyCommand::Test(args)) => commands::policy::test(&args),
+        Command::Policy(PolicyCommand::Log(args)) => commands::policy::log(&args),
         Command::Trace(TraceCommand::List(args)) => commands::trace::list(&args),
         Command::Trace(TraceCommand::Show(args)) => commands::trace::show(&args),
         Command::Trace(TraceCommand::Steps(args)) => commands::trace::steps(&args),

@@ -14,7 +14,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use zeroize::Zeroizing;
 
 use crate::{Error, Secret};
@@ -30,9 +29,9 @@ const SETTLED: u64 = 2;
 struct Config {
     #[serde(default)]
     credentials: Option<BTreeMap<String, Value>>,
-    /// Read by the settings store; named here so that it is not taken for a misspelling.
-    #[serde(default, rename = "store")]
-    _store: Option<IgnoredAny>,
+    /// The settings store's URL, which may hold a password.
+    #[serde(default)]
+    store: Option<Value>,
 }
 
 struct Value(Secret);
@@ -69,6 +68,12 @@ pub(crate) fn credential_again(path: &Path, name: &str, seen: &mut Option<Seen>)
     let value = found.as_ref().and_then(|found| found.value.clone());
     *seen = found.filter(|found| is_settled(&found.stat, now));
     Ok(value)
+}
+
+/// The URL that stands under `store`; `None` when there is no such file or no such key.
+pub(crate) fn store(path: &Path) -> Result<Option<Secret>, Error> {
+    let Some((text, _)) = read(path)? else { return Ok(None) };
+    Ok(parse(path, &text)?.store.map(|value| value.0))
 }
 
 fn look(path: &Path, name: &str) -> Result<Option<Seen>, Error> {
@@ -148,7 +153,7 @@ fn parse(path: &Path, text: &str) -> Result<Config, Error> {
     };
     let parsed: Result<Option<Config>, _> = serde_saphyr::from_str_with_options(text, options);
     match parsed {
-        Ok(config) => Ok(config.unwrap_or(Config { credentials: None, _store: None })),
+        Ok(config) => Ok(config.unwrap_or(Config { credentials: None, store: None })),
         Err(error) => {
             let (line, column) = error.location().map_or((0, 0), |place| (place.line(), place.column()));
             Err(Error::Syntax { path: path.to_owned(), line, column, problem: problem(&error) })

@@ -99,6 +99,9 @@ pub struct Lookup {
     environment: Environment,
 }
 
+/// Names the settings store.
+const STORE: &str = "MURMUR_STORE";
+
 impl Lookup {
     /// `home` holds `config.yaml`; `environment` answers for a variable, usually
     /// `|name| std::env::var_os(name)`.
@@ -119,6 +122,23 @@ impl Lookup {
     /// cannot be trusted or a value that cannot be used is still an error.
     pub fn source(&self, reference: &Reference) -> Result<Source, Error> {
         Ok(self.find(reference)?.map_or(Source::None, |credential| credential.source))
+    }
+
+    /// The settings store's URL: the environment's `MURMUR_STORE`, or else `store` of the config file. An empty
+    /// variable counts as none.
+    ///
+    /// # Errors
+    /// When the config file cannot be read or trusted, or the variable is not UTF-8.
+    pub fn store_url(&self) -> Result<Option<Secret>, Error> {
+        match (self.environment)(STORE).filter(|value| !value.is_empty()).map(OsString::into_string) {
+            Some(Ok(url)) => Ok(Some(Secret::new(url))),
+            Some(Err(_)) => Err(Error::Unusable {
+                name: STORE.to_owned(),
+                place: Place::Environment,
+                what: "bytes that are not UTF-8",
+            }),
+            None => config::store(&self.config),
+        }
     }
 
     fn find(&self, reference: &Reference) -> Result<Option<Credential>, Error> {

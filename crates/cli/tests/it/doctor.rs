@@ -35,7 +35,8 @@ fn a_fresh_host_has_every_row_and_nothing_fails() {
             "git",
             "home",
             "trace key",
-            "config"
+            "config",
+            "rules"
         ]
     );
     for row in rows.as_array().unwrap() {
@@ -109,7 +110,7 @@ fn keys_decide_about_the_config_as_they_do_at_a_launch() {
         (status.to_owned(), mur.named(row["finding"].as_str().unwrap()))
     };
     let ok = ("ok".to_owned(), "`[home]/config.yaml` is its owner's alone and in its form".to_owned());
-    for text in ["", "credentials: { A: s3cret-value }\n", "credentials:\nstore: { path: a.db }\n"] {
+    for text in ["", "credentials: { A: s3cret-value }\n"] {
         assert_eq!(told(text), ok, "{text}");
     }
     for (text, place, problem) in [
@@ -149,4 +150,18 @@ fn without_a_home_there_is_nowhere_to_keep_records() {
     let mur = Mur::new();
     let ran = Ran::of(mur.command(&["doctor", "--json"]).env_remove("MURMUR_HOME"));
     assert_eq!((&row(&ran, "home")["status"], ran.status), (&json!("fail"), Some(1)), "{ran:?}");
+}
+
+#[test]
+fn a_settings_store_that_does_not_answer_is_told_without_its_password() {
+    let mur = Mur::new();
+    let url = "store: postgres://ann:s3cret-pw@127.0.0.1:1/settings?sslmode=disable\n";
+    let path = mur.home.write("home/config.yaml", url);
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    let ran = mur.run(&["doctor", "--json"]);
+    assert_eq!((ran.status, ran.stdout().contains("s3cret")), (Some(1), false), "{ran:?}");
+    assert_eq!(row(&ran, "config")["status"], "ok");
+    let rules = row(&ran, "rules");
+    assert_eq!(rules["status"], "fail");
+    assert!(rules["finding"].as_str().unwrap().contains("`127.0.0.1:1/settings` cannot be reached"), "{rules}");
 }

@@ -9,14 +9,19 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use policy::Document;
 use record::{Home, TraceKey};
 use secrets::{Lookup, Reference};
+use store::EXECUTION_BOUNDARIES;
 
 use super::{Row, Status};
+use crate::failure::Failure;
+use crate::settings;
+use crate::terminal::count;
 
 pub(super) fn rows() -> Vec<Row> {
     match Home::from_env() {
-        Ok(home) => vec![directories(&home), key(&home), config(&home)],
+        Ok(home) => vec![directories(&home), key(&home), config(&home), rules(&home)],
         Err(error) => vec![Row::fail("home", error.to_string(), error.hint())],
     }
 }
@@ -74,6 +79,33 @@ fn key(home: &Home) -> Row {
         Ok(Some(_)) => Row::ok("trace key", format!("`{}` is its owner's alone", home.trace_key_path().display())),
         Ok(None) => Row::ok("trace key", "not there yet; made when the first session ends"),
         Err(error) => Row::fail("trace key", error.to_string(), error.hint()),
+    }
+}
+
+/// The operator's rules, read as a session reads them; a store that is not there yet is not made.
+fn rules(home: &Home) -> Row {
+    let name = "rules";
+    let read = || {
+        let config = settings::config(home)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let store = settings::open(&config).await?;
+            let stored = store.document(EXECUTION_BOUNDARIES).await.map_err(|error| settings::failure(&error))?;
+            Ok::<_, Failure>((store.place(), stored))
+        })
+    };
+    let (place, stored) = match read() {
+        Ok(read) => read,
+        Err(failure) => return Row::fail(name, failure.message(), failure.what_to_do().unwrap_or_default()),
+    };
+    let Some(stored) = stored else { return Row::ok(name, format!("none in {place}")) };
+    match Document::parse(&stored.text, &settings::base(home.path())) {
+        Ok(document) => Row::ok(name, format!("{} in {place}", count(document.rules().len() as u64, "rule"))),
+        Err(faults) => {
+            let finding =
+                format!("the rules in {place} cannot be read, which blocks every action: {}", settings::codes(&faults));
+            Row::fail(name, finding, "`mur policy set FILE` replaces them")
+        }
     }
 }
 

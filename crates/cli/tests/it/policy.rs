@@ -1,0 +1,255 @@
+//! `mur policy`: rules are saved, shown, tested and logged, and they hold for agents at their next action.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use testkit::{Gate, Turn};
+
+use crate::binary::{Mur, Ran};
+use crate::serve::{SERVES, Serving};
+use crate::support::{Stage, Wire, of_type};
+
+fn policy(mur: &Mur, args: &[&str]) -> Ran {
+    mur.run(&[&["policy"], args].concat())
+}
+
+fn done(mur: &Mur, args: &[&str]) -> String {
+    let ran = policy(mur, args);
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{args:?}: {ran:?}");
+    ran.stdout().to_owned()
+}
+
+fn refused(ran: &Ran, code: &str, words: &[&str]) {
+    assert_eq!((ran.status, ran.stdout()), (Some(1), ""), "{ran:?}");
+    assert!(ran.stderr.starts_with(&format!("error[{code}]: ")), "{ran:?}");
+    for word in words {
+        assert!(ran.stderr.contains(word), "`{word}` is missing: {ran:?}");
+    }
+}
+
+#[test]
+fn rules_are_added_shown_disabled_removed_and_each_change_is_logged() {
+    let mur = Mur::new();
+    assert!(done(&mur, &["show"]).starts_with("no rules in `"));
+    assert_eq!(done(&mur, &["log"]), "the rules have never been changed\n");
+    done(&mur, &["add", "no-env", "--path", "**/.env", "--op", "read,write", "--reason", "keys live there"]);
+    done(&mur, &["add", "no-push", "--command", "git push", "--match", "prefix"]);
+    let shown = policy(&mur, &["show", "--json"]).json();
+    assert_eq!(
+        shown,
+        json!({"version": 1, "hardBlocks": [
+            {"id": "no-env", "enabled": true, "type": "path", "pattern": "**/.env", "match": "glob",
+             "operations": ["read", "write"], "reason": "keys live there"},
+            {"id": "no-push", "enabled": true, "type": "command", "pattern": "git push", "match": "prefix",
+             "operations": ["execute"]},
+        ]})
+    );
+    for (args, status) in [
+        (&["test", "--path", "a/.env"][..], 1),
+        (&["test", "--op", "write", "--path", "a/.env"][..], 1),
+        (&["test", "--op", "delete", "--path", "a/.env"][..], 0),
+        (&["test", "--path", "a/.envrc"][..], 0),
+        (&["test", "--command", "cd x && git  'push' origin"][..], 1),
+        (&["test", "--command", "git pull"][..], 0),
+    ] {
+        let ran = policy(&mur, args);
+        assert_eq!(ran.status, Some(status), "{args:?}: {ran:?}");
+        assert_eq!(ran.stdout().contains("blocked"), status == 1, "{ran:?}");
+    }
+    done(&mur, &["disable", "no-env"]);
+    assert_eq!(policy(&mur, &["test", "--path", "a/.env"]).status, Some(0));
+    done(&mur, &["enable", "no-env"]);
+    assert_eq!(policy(&mur, &["test", "--path", "a/.env"]).status, Some(1));
+    done(&mur, &["remove", "no-env"]);
+    refused(&policy(&mur, &["remove", "no-env"]), "E-POL-003", &["`no-env`"]);
+    let log = policy(&mur, &["log", "--json"]).json();
+    let told: Vec<String> = log
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| format!("{} {}", entry["action"].as_str().unwrap(), entry["detail"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "policy.remove no-env",
+            "policy.enable no-env",
+            "policy.disable no-env",
+            "policy.add no-push",
+            "policy.add no-env"
+        ]
+    );
+    let mode = fs::metadata(mur.home.home().join("settings.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_document_with_faults_is_refused_with_all_of_them_and_what_was_stored_stays() {
+    let mur = Mur::new();
+    done(&mur, &["add", "kept", "--path", "/kept", "--op", "read"]);
+    let before = policy(&mur, &["show", "--json"]).json();
+    let bad = json!({"version": 1, "hardBlocks": [
+        {"id": "a", "type": "path", "pattern": "", "operations": ["read"]},
+        {"id": "a", "type": "path", "pattern": "/x", "operations": ["look"]},
+        {"id": "b", "type": "command", "pattern": "rm .*", "operations": ["execute"], "examples": {"allows": ["rm -r x"]}},
+    ]});
+    let file = mur.home.write("bad.json", bad.to_string()).into_os_string().into_string().unwrap();
+    let faults = [
+        "hardBlocks.0.pattern_required",
+        "hardBlocks.1.id_duplicate",
+        "hardBlocks.1.operations_invalid:look",
+        "hardBlocks.2.example_failed:rm -r x",
+    ];
+    refused(&policy(&mur, &["set", &file]), "E-POL-001", &faults);
+    refused(&policy(&mur, &["check", &file]), "E-POL-001", &faults);
+    let checked = policy(&mur, &["check", "--json", &file]);
+    assert_eq!((checked.status, &checked.json()["errors"]), (Some(1), &json!(faults)));
+    assert_eq!(policy(&mur, &["show", "--json"]).json(), before);
+    // What `show` prints is what `set` takes.
+    let whole = mur.run_with(&["policy", "set", "-"], before.to_string().as_bytes());
+    assert_eq!(whole.status, Some(0), "{whole:?}");
+    assert_eq!(policy(&mur, &["show", "--json"]).json(), before);
+}
+
+#[test]
+fn of_many_who_add_at_once_nobody_loses_a_rule() {
+    let mur = Mur::new();
+    let ids: Vec<String> = (0..12).map(|number| format!("rule-{number}")).collect();
+    let mur = &mur;
+    std::thread::scope(|scope| {
+        for id in &ids {
+            scope.spawn(move || done(mur, &["add", id, "--path", &format!("/{id}"), "--op", "write"]));
+        }
+    });
+    let shown = policy(mur, &["show", "--json"]).json();
+    let mut found: Vec<&str> =
+        shown["hardBlocks"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+    let mut expected: Vec<&str> = ids.iter().map(String::as_str).collect();
+    (found.sort_unstable(), expected.sort_unstable());
+    assert_eq!(found, expected);
+}
+
+fn denials(trace: &[Value]) -> Vec<(String, Value, Value)> {
+    of_type(trace, "call_denied")
+        .into_iter()
+        .map(|line| (line["tool"].as_str().unwrap().to_owned(), line["blockers"].clone(), line["rule_ids"].clone()))
+        .collect()
+}
+
+#[test]
+fn an_agent_is_held_by_the_rules_and_told_which() {
+    let turns = vec![
+        Turn::new()
+            .tool("files_write", json!({"filePath": "secrets/a.txt", "content": "x"}))
+            .tool("files_write", json!({"filePath": "free/a.txt", "content": "x"}))
+            .tool("shell_exec", json!({"command": "echo started; curl http://x"}))
+            .tool("shell_exec", json!({"command": "echo fine"})),
+        Turn::new().text("done"),
+    ];
+    let stage = Stage::new(Wire::Anthropic, "files_write, shell_exec", turns);
+    let mur = &stage.mur;
+    done(mur, &["add", "no-secrets", "--path", "secrets/**", "--op", "write", "--reason", "hands off"]);
+    done(mur, &["add", "no-curl", "--command", "^curl\\b"]);
+    stage.succeed();
+    let blocked = json!(["hard_policy_block:user_configured_hard_block"]);
+    assert_eq!(
+        denials(&stage.trace()),
+        [
+            ("files_write".to_owned(), blocked.clone(), json!(["no-secrets"])),
+            ("shell_exec".to_owned(), blocked, json!(["no-curl"])),
+        ]
+    );
+    let results = stage.results();
+    assert!(results[0].contains("hands off") && results[0].contains("no-secrets"), "{results:?}");
+    assert!(results[2].contains("no-curl") && !results[2].contains("started\n"), "{results:?}");
+    let work = mur.home.workdir();
+    assert!(work.join("free/a.txt").exists() && !work.join("secrets").exists());
+}
+
+#[test]
+fn a_running_session_sees_a_change_at_its_next_action() {
+    let (first, second) = (Gate::new(), Gate::new());
+    let write = |name: &str| Turn::new().tool("files_write", json!({"filePath": name, "content": "x"}));
+    let turns = vec![write("one"), write("two").gate(&first), write("three").gate(&second), Turn::new().text("done")];
+    let stage = Stage::new(Wire::OpenAi, "files_write", turns);
+    let running = stage.start();
+    stage.wait_requests(2);
+    done(&stage.mur, &["add", "no-two", "--path", "two", "--op", "write"]);
+    first.open();
+    stage.wait_requests(3);
+    done(
+        &stage.mur,
+        &["set", &stage.mur.home.write("none.json", r#"{"version":1,"hardBlocks":[]}"#).display().to_string()],
+    );
+    second.open();
+    assert_eq!(running.end().status, Some(0));
+    let work = stage.mur.home.workdir();
+    let there: Vec<bool> = ["one", "two", "three"].iter().map(|name| work.join(name).exists()).collect();
+    assert_eq!(there, [true, false, true]);
+}
+
+#[test]
+fn a_store_that_cannot_be_read_blocks_and_says_so() {
+    let broken: [(&str, &[u8]); 3] = [
+        ("a document of an unknown version", b""),
+        ("a file of something else", b"this is no database, it is a letter to the editor that goes on for a while"),
+        ("half a file", b"SQLite format 3\0"),
+    ];
+    for (what, bytes) in broken {
+        let turns = vec![
+            Turn::new().tool("files_write", json!({"filePath": "a.txt", "content": "x"})),
+            Turn::new().text("done"),
+        ];
+        let stage = Stage::new(Wire::Anthropic, "files_write", turns);
+        let (mur, file) = (&stage.mur, stage.mur.home.home().join("settings.db"));
+        done(mur, &["add", "rule", "--path", "/x", "--op", "write"]);
+        if bytes.is_empty() {
+            save_newer(&file);
+        } else {
+            fs::write(&file, bytes).unwrap();
+        }
+        let ran = stage.run(&[]);
+        assert_eq!(ran.status, Some(0), "{what}: {ran:?}");
+        assert_eq!(
+            denials(&stage.trace()),
+            [("files_write".to_owned(), json!(["hard_policy_block:boundaries_unreadable"]), json!([]))],
+            "{what}"
+        );
+        assert!(!mur.home.workdir().join("a.txt").exists(), "{what}");
+        assert_eq!(policy(mur, &["show"]).status, Some(1), "{what}");
+        assert_eq!(mur.run(&["doctor"]).status, Some(1), "{what}");
+    }
+}
+
+/// Puts a document into the store that this version does not know, as a newer one may.
+fn save_newer(file: &Path) {
+    let config = store::StoreConfig::Sqlite { path: file.to_owned() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = store::Store::open(&config, Arc::new(vocab::SystemClock)).await.unwrap();
+        let change = store::Change { who: "test", action: "policy.set", detail: None };
+        let newer = |_: Option<&store::Document>| {
+            Ok::<_, store::StoreError>(store::Edit::Save(r#"{"version":2,"hardBlocks":[]}"#.to_owned()))
+        };
+        store.update_document(store::EXECUTION_BOUNDARIES, &change, newer).await.unwrap();
+    });
+}
+
+#[test]
+fn commands_of_a_serving_session_are_judged_task_by_task() {
+    let ask = || [Turn::new().tool("shell_exec", json!({"command": "echo hello > out"})), Turn::new().text("done")];
+    let stage = Stage::new(Wire::Anthropic, "shell_exec", (0..2).flat_map(|_| ask()).collect());
+    stage.declare(&format!("capabilities: {{ tools: [shell_exec] }}\n{SERVES}"));
+    let session = Serving::start(&stage, &[]);
+    assert_eq!(stage.mur.run(&["send", "go"]).status, Some(0));
+    assert!(stage.mur.home.workdir().join("out").exists());
+    fs::remove_file(stage.mur.home.workdir().join("out")).unwrap();
+    done(&stage.mur, &["add", "no-out", "--path", "out", "--match", "exact", "--op", "write"]);
+    assert_eq!(stage.mur.run(&["send", "go"]).status, Some(0));
+    assert!(!stage.mur.home.workdir().join("out").exists(), "a redirection is a write");
+    assert_eq!(stage.mur.run(&["stop"]).status, Some(0));
+    session.end();
+}
