@@ -45,18 +45,19 @@ fn the_list_has_the_newest_first_and_says_how_each_stands() {
     assert_snapshot!(mur.shown(&listed), @r#"
     exit 0
     --- stdout
-    SESSION                               STARTED (UTC)        STATUS      TURNS  CALLS  TOKENS IN/OUT        TIME  CAPSULE
-    ses_0190a1b2c3d47e5f8a9b0c1d00000005  2026-11-30 07:28:25  running         0      0            0/0      500 ms  bug-hunt 1.2.3 (scripted)
+    SESSION                               STARTED (UTC)        STATUS      TASKS  TURNS  CALLS  TOKENS IN/OUT        TIME  CAPSULE, CONTEXTS
+    ses_0190a1b2c3d47e5f8a9b0c1d00000005  2026-11-30 07:28:25  running         1      0      0            0/0      500 ms  bug-hunt 1.2.3 (scripted)  a-thread
     ses_0190a1b2c3d47e5f8a9b0c1d00000004                       unreadable  `[home]/sessions/ses_0190a1b2c3d47e5f8a9b0c1d00000004/trace.jsonl` line 1: not a record line: expected ident at line 1 column 2
     ses_0190a1b2c3d47e5f8a9b0c1d00000003                       empty
-    ses_0190a1b2c3d47e5f8a9b0c1d00000002  2026-11-30 07:28:22  killed          1      0        1000/20      750 ms  bug-hunt 1.2.3 (scripted)
-    ses_0190a1b2c3d47e5f8a9b0c1d00000001  2026-11-30 07:28:21  ok              2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
+    ses_0190a1b2c3d47e5f8a9b0c1d00000002  2026-11-30 07:28:22  killed          1      1      0        1000/20      750 ms  bug-hunt 1.2.3 (scripted)  a-thread
+    ses_0190a1b2c3d47e5f8a9b0c1d00000001  2026-11-30 07:28:21  ok              1      2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)  a-thread
     "#);
     let listed = mur.run(&["trace", "list", "--json"]).json();
     let of = |index: usize| {
         let row = &listed[index];
         json!([row["session_id"], row["status"], row["turns"], row["duration_ms"], row["capsule"], row["scripted"]])
     };
+    assert_eq!((&listed[0]["contexts"], &listed[0]["more_contexts"]), (&json!(["a-thread"]), &json!(false)));
     assert_eq!(of(0), json!([id(5), "running", 0, 500, "bug-hunt", true]));
     assert_eq!(of(1), json!([id(4), "unreadable", null, null, null, null]));
     assert_eq!(of(2), json!([id(3), "empty", null, null, null, null]));
@@ -75,9 +76,9 @@ fn a_long_status_makes_its_column_wide_for_every_row() {
     assert_snapshot!(mur.shown(&mur.run(&["trace", "list"])), @r#"
     exit 0
     --- stdout
-    SESSION                               STARTED (UTC)        STATUS                 TURNS  CALLS  TOKENS IN/OUT        TIME  CAPSULE
-    ses_0190a1b2c3d47e5f8a9b0c1d00000002  2026-11-30 07:28:22  spend_ceiling_reached      2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
-    ses_0190a1b2c3d47e5f8a9b0c1d00000001  2026-11-30 07:28:21  ok                         2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
+    SESSION                               STARTED (UTC)        STATUS                 TASKS  TURNS  CALLS  TOKENS IN/OUT        TIME  CAPSULE, CONTEXTS
+    ses_0190a1b2c3d47e5f8a9b0c1d00000002  2026-11-30 07:28:22  spend_ceiling_reached      1      2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
+    ses_0190a1b2c3d47e5f8a9b0c1d00000001  2026-11-30 07:28:21  ok                         1      2      1        2000/40  1 min 02 s  bug-hunt 1.2.3 (scripted)
     "#);
 }
 

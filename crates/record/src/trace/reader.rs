@@ -128,29 +128,45 @@ impl TraceReader {
     }
 }
 
+impl TraceReader {
+    /// The next line of one of these types, as the runtime writes them. Others are passed over unread.
+    pub(crate) fn next_of(&mut self, types: &[&str]) -> Option<Result<TraceLine, Error>> {
+        self.next_if(|line| {
+            let rest = line.strip_prefix(br#"{"event_type":""#);
+            rest.is_some_and(|rest| types.iter().any(|name| rest.starts_with(name.as_bytes())))
+        })
+    }
+
+    /// The next line that is `wanted`; after an error, nothing.
+    fn next_if(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<Result<TraceLine, Error>> {
+        while !self.failed {
+            let number = self.lines.number() + 1;
+            let read = match self.lines.next() {
+                Ok(Next::Line(line)) if !wanted(line) => continue,
+                Ok(Next::Line(line)) => TraceLine::parse(number, line).map_err(|fault| (number, fault)),
+                Ok(Next::TooLong) => Err((number, LineFault::TooLong)),
+                Ok(Next::Torn(bytes)) => {
+                    self.torn_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                    return None;
+                }
+                Ok(Next::End) => return None,
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(Error::io("read", &self.path, error)));
+                }
+            };
+            self.failed = read.is_err();
+            return Some(read.map_err(|(line, fault)| Error::BadLine { path: self.path.clone(), line, fault }));
+        }
+        None
+    }
+}
+
 impl Iterator for TraceReader {
     type Item = Result<TraceLine, Error>;
 
     /// The next line; after an error, nothing.
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let number = self.lines.number() + 1;
-        let read = match self.lines.next() {
-            Ok(Next::Line(line)) => TraceLine::parse(number, line).map_err(|fault| (number, fault)),
-            Ok(Next::TooLong) => Err((number, LineFault::TooLong)),
-            Ok(Next::Torn(bytes)) => {
-                self.torn_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-                return None;
-            }
-            Ok(Next::End) => return None,
-            Err(error) => {
-                self.failed = true;
-                return Some(Err(Error::io("read", &self.path, error)));
-            }
-        };
-        self.failed = read.is_err();
-        Some(read.map_err(|(line, fault)| Error::BadLine { path: self.path.clone(), line, fault }))
+        self.next_if(|_| true)
     }
 }

@@ -1,12 +1,14 @@
 //! A session at a glance, for lists.
 //!
-//! Of a session that ended only the first line and the end of the file are read. One that runs or was
-//! killed has no totals, so its lines are counted.
+//! The totals of a session that ended stand in its last line. One that runs or was killed has none, so its lines
+//! are counted. Which conversations its tasks were of stands with the tasks alone, so each line is looked at, and
+//! those of tasks are read: the others of a session that ended cost no more than finding their end.
 
+use std::collections::HashSet;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use vocab::SessionId;
+use vocab::{ContextId, SessionId};
 
 use super::reader::{TraceLine, TraceReader};
 use crate::Error;
@@ -14,6 +16,11 @@ use crate::regular::{self, Links};
 
 /// `session_end` is far shorter.
 const TAIL: u64 = 16 << 10;
+/// A summary names as many conversations.
+const CONTEXTS: usize = 1000;
+
+/// The lines that name a task's conversation: it may never start.
+const TASKS: [&str; 2] = ["task_received", "task_start"];
 
 /// One session.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -36,6 +43,10 @@ pub struct TraceSummary {
     pub ended: Option<Ending>,
     /// Tasks that were started.
     pub tasks: u64,
+    /// The conversations that its tasks were of, each once, in the order in which they came up: the first thousand.
+    pub contexts: Vec<ContextId>,
+    /// Whether there are more of them.
+    pub more_contexts: bool,
     /// Answers of the model.
     pub turns: u64,
     /// Calls that the model asked for.
@@ -66,11 +77,21 @@ impl TraceSummary {
         let mut reader = TraceReader::open(path)?;
         let Some(first) = reader.next().transpose()? else { return Ok(None) };
         let mut summary = Self::begun(first);
+        let mut known = HashSet::new();
         if let Some(end) = last_line(path)?.filter(|line| line.event_type == "session_end") {
             summary.end(&end);
+            while let Some(line) = reader.next_of(&TASKS) {
+                match line {
+                    Ok(line) => summary.context(&line, &mut known),
+                    // The totals are good, and what is damaged is for `verify` to name.
+                    Err(_) => summary.more_contexts = true,
+                }
+            }
         } else {
             for line in reader {
-                summary.count(&line?);
+                let line = line?;
+                summary.count(&line);
+                summary.context(&line, &mut known);
             }
         }
         Ok(Some(summary))
@@ -88,6 +109,8 @@ impl TraceSummary {
             session_id: start.session_id,
             ended: None,
             tasks: 0,
+            contexts: Vec::new(),
+            more_contexts: false,
             turns: 0,
             tool_calls: 0,
             input_tokens: 0,
@@ -108,6 +131,24 @@ impl TraceSummary {
         self.input_tokens = number("input_tokens");
         self.output_tokens = number("output_tokens");
         self.duration_ms = number("duration_ms");
+    }
+
+    /// Notes the conversation of a task.
+    fn context(&mut self, line: &TraceLine, known: &mut HashSet<ContextId>) {
+        let of_task = TASKS.contains(&line.event_type.as_str());
+        let Some(context) = line.str("context_id").filter(|_| of_task).and_then(|id| id.parse::<ContextId>().ok())
+        else {
+            return;
+        };
+        if known.contains(&context) {
+            return;
+        }
+        if self.contexts.len() < CONTEXTS {
+            known.insert(context.clone());
+            self.contexts.push(context);
+        } else {
+            self.more_contexts = true;
+        }
     }
 
     fn count(&mut self, line: &TraceLine) {

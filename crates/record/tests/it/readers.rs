@@ -8,9 +8,9 @@ use record::{
     TraceReader, TraceSummary, Unsafe, verify,
 };
 use secrets::Redactor;
-use vocab::{ContextId, Message, SessionId, TaskId};
+use vocab::{ContextId, Message, MessageId, SessionId, TaskId};
 
-use crate::support::{Scene, end, inference, record_task, start};
+use crate::support::{Scene, end, inference, received, record_task, start, task_start};
 
 #[test]
 fn readers_see_whole_lines_while_a_writer_is_at_it() {
@@ -89,6 +89,8 @@ fn a_summary_is_the_same_from_totals_and_from_lines_but_for_the_end() {
         scripted: true,
         ended: None,
         tasks: 1,
+        contexts: contexts(&scene.path()),
+        more_contexts: false,
         turns: 1,
         tool_calls: 1,
         input_tokens: 100,
@@ -99,6 +101,65 @@ fn a_summary_is_the_same_from_totals_and_from_lines_but_for_the_end() {
     writer.finish(&end(), None).unwrap();
     let ended = Some(Ending { status: "ok".into(), error: None });
     let expected = TraceSummary { ended, duration_ms: 25, ..expected };
+    assert_eq!(TraceSummary::read(&scene.path()).unwrap(), Some(expected));
+}
+
+/// The conversations of all tasks on record, by their starts.
+fn contexts(path: &Path) -> Vec<ContextId> {
+    let lines = TraceReader::open(path).unwrap().map(Result::unwrap);
+    lines
+        .filter(|line| line.event_type == "task_start")
+        .map(|l| l.str("context_id").unwrap().parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_summary_names_each_conversation_once_up_to_a_number_also_of_tasks_that_never_started() {
+    for ends in [false, true] {
+        let scene = Scene::new();
+        let mut writer = scene.writer();
+        record_task(&mut writer).unwrap();
+        let mut expected = contexts(&scene.path());
+        let (task, message) = (TaskId::new(), MessageId::new());
+        let never = ContextId::new();
+        writer.append(None, received(&task, &never)).unwrap();
+        expected.push(never);
+        for context in [expected[1].clone(), expected[0].clone(), ContextId::new()] {
+            writer.append(None, task_start(&task, &context, &message)).unwrap();
+            expected.extend((!expected.contains(&context)).then_some(context));
+        }
+        if ends {
+            writer.finish(&end(), None).unwrap();
+        }
+        let summary = TraceSummary::read(&scene.path()).unwrap().unwrap();
+        assert_eq!((summary.contexts, summary.more_contexts, summary.ended.is_some()), (expected, false, ends));
+    }
+}
+
+#[test]
+fn a_summary_of_very_many_conversations_is_bounded_and_says_so() {
+    let scene = Scene::new();
+    let mut writer = scene.writer();
+    writer.append(None, start()).unwrap();
+    let ids: Vec<ContextId> = (0..1001).map(|number| format!("c{number}").parse().unwrap()).collect();
+    for id in &ids[..1000] {
+        writer.append(None, received(&TaskId::new(), id)).unwrap();
+    }
+    let read = || TraceSummary::read(&scene.path()).unwrap().unwrap();
+    assert_eq!((read().contexts.as_slice(), read().more_contexts), (&ids[..1000], false));
+    writer.append(None, received(&TaskId::new(), &ids[1000])).unwrap();
+    assert_eq!((read().contexts.as_slice(), read().more_contexts), (&ids[..1000], true));
+}
+
+#[test]
+fn a_damaged_line_takes_nothing_from_the_summary_of_a_session_that_ended() {
+    let scene = Scene::new();
+    let text = String::from_utf8(scene.recorded()).unwrap();
+    let whole = TraceSummary::read(&scene.path()).unwrap().unwrap();
+    let damaged = text.replacen("{\"event_type\":\"task_start\",", "{\"event_type\":\"task_start\";", 1);
+    assert_ne!(damaged, text);
+    std::fs::write(scene.path(), damaged).unwrap();
+    let expected = TraceSummary { contexts: Vec::new(), more_contexts: true, ..whole };
     assert_eq!(TraceSummary::read(&scene.path()).unwrap(), Some(expected));
 }
 

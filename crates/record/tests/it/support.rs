@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use record::{
     Body, CallId, CallStatus, Capture, Decision, Digest, Error, Event, Home, Inference, SessionEnd, SessionStart,
-    TaskEnd, TaskStart, ToolCallEvent, TraceKey, TraceOptions, TraceWriter,
+    TaskEnd, TaskReceived, TaskStart, ToolCallEvent, TraceKey, TraceOptions, TraceWriter,
 };
 use secrets::{Redactor, Secret};
 use serde_json::{Map, Value};
@@ -201,4 +201,16 @@ pub(crate) fn record_task(writer: &mut TraceWriter) -> Result<(), Error> {
     add(Some(&turn), tool_call(&task, &input, "hello\u{2028}").into())?;
     add(Some(&root), task_end(&task).into())?;
     Ok(())
+}
+
+pub(crate) fn received<'a>(task_id: &'a TaskId, context_id: &'a ContextId) -> TaskReceived<'a> {
+    TaskReceived {
+        task_id,
+        context_id,
+        source: TaskSource::A2a,
+        origin: Origin::Event,
+        trust: Trust::Untrusted,
+        lane: Lane::Background,
+        bytes: 5,
+    }
 }

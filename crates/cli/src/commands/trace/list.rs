@@ -52,9 +52,13 @@ fn document<'a>(rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
     out.finish()
 }
 
-const HEAD: [&str; COLUMNS] = ["SESSION", "STARTED (UTC)", "STATUS", "TURNS", "CALLS", "TOKENS IN/OUT", "TIME"];
+/// As many of a session's conversations are named.
+const NAMED: usize = 3;
+
+const HEAD: [&str; COLUMNS] =
+    ["SESSION", "STARTED (UTC)", "STATUS", "TASKS", "TURNS", "CALLS", "TOKENS IN/OUT", "TIME"];
 /// Columns but the last, which is free.
-const COLUMNS: usize = 7;
+const COLUMNS: usize = 8;
 /// Words stand at the left of a column, numbers at its right.
 const FIRST_NUMBER: usize = 3;
 /// The column whose colour says how a session stands.
@@ -77,7 +81,7 @@ fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
         }
     }
     let mut out = Output::styled();
-    let head = Line { cells: HEAD.map(str::to_owned), style: Style::new(), rest: "CAPSULE".to_owned() };
+    let head = Line { cells: HEAD.map(str::to_owned), style: Style::new(), rest: "CAPSULE, CONTEXTS".to_owned() };
     write!(out, "{BOLD}")?;
     head.print(&mut out, &widths)?;
     writeln!(out, "{BOLD:#}")?;
@@ -162,21 +166,38 @@ impl<'a> Row<'a> {
         let (session, status) = (self.session.as_str().to_owned(), inline(&self.status, WIDE));
         let style = colour(&self.status);
         let Some(summary) = &self.summary else {
-            let [empty, turns, calls, tokens, time] = Default::default();
+            let [empty, tasks, turns, calls, tokens, time] = Default::default();
             let rest = self.error.as_deref().map(|error| inline(error, 2 * WIDE)).unwrap_or_default();
-            return Line { cells: [session, empty, status, turns, calls, tokens, time], style, rest };
+            return Line { cells: [session, empty, status, tasks, turns, calls, tokens, time], style, rest };
         };
         let cells = [
             session,
             utc(summary.started_ms),
             status,
+            summary.tasks.to_string(),
             summary.turns.to_string(),
             summary.tool_calls.to_string(),
             format!("{}/{}", summary.input_tokens, summary.output_tokens),
             lasted(summary.duration_ms),
         ];
         let scripted = if summary.scripted { " (scripted)" } else { "" };
-        let rest = format!("{} {}{scripted}", inline(&summary.capsule, WIDE), inline(&summary.capsule_version, WIDE));
+        let (capsule, version) = (inline(&summary.capsule, WIDE), inline(&summary.capsule_version, WIDE));
+        let rest = format!("{capsule} {version}{scripted}{}", contexts(summary));
         Line { cells, style, rest }
     }
+}
+
+/// The conversations of a session, behind what it ran. Ids of records hold nothing but letters, digits, `_` and `-`.
+fn contexts(summary: &TraceSummary) -> String {
+    let mut text = String::new();
+    for context in summary.contexts.iter().take(NAMED) {
+        text.push_str("  ");
+        text.push_str(context.as_str());
+    }
+    match (summary.contexts.len().saturating_sub(NAMED), summary.more_contexts) {
+        (0, false) => {}
+        (0, true) => text.push_str("  and more"),
+        (more, unsure) => text.push_str(&format!("  and {more}{} more", if unsure { "+" } else { "" })),
+    }
+    text
 }
