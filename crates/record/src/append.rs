@@ -22,7 +22,8 @@ pub(crate) struct AppendFile {
     file: File,
     path: PathBuf,
     whole: u64,
-    failed: bool,
+    /// Why a line could not be written that was not offered again with success.
+    failed: Option<String>,
 }
 
 impl AppendFile {
@@ -49,7 +50,7 @@ impl AppendFile {
         let file = File::from(file);
         check_file(&file, path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file, path: path.to_owned(), whole: 0, failed: false }),
+            Ok(()) => Ok(Self { file, path: path.to_owned(), whole: 0, failed: None }),
             Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.to_owned() }),
             Err(error) => Err(Error::io("lock", path, error)),
         }
@@ -70,9 +71,12 @@ impl AppendFile {
         &self.path
     }
 
-    /// Whether a line could not be written and was not offered again with success.
-    pub(crate) fn failed(&self) -> bool {
-        self.failed
+    /// That nothing may follow a line that could not be written, if there is one.
+    pub(crate) fn passable(&self) -> Result<(), Error> {
+        match &self.failed {
+            None => Ok(()),
+            Some(why) => Err(Error::Stopped { path: self.path.clone(), why: why.clone() }),
+        }
     }
 
     /// A second descriptor of the same file, to read it from the start. It shares the offset, which
@@ -86,9 +90,7 @@ impl AppendFile {
 
     /// Appends one line, its newline included.
     pub(crate) fn append(&mut self, line: &[u8]) -> Result<(), Error> {
-        if self.failed {
-            return Err(Error::Stopped { path: self.path.clone() });
-        }
+        self.passable()?;
         if line.len() > MAX_LINE {
             return Err(Error::LineTooLong { path: self.path.clone(), bytes: line.len() });
         }
@@ -98,7 +100,7 @@ impl AppendFile {
                 Ok(())
             }
             Err(error) => {
-                self.failed = true;
+                self.failed = Some(error.to_string());
                 // Should this fail too, readers pass over the part and the next opening cuts it.
                 let _ = self.cut();
                 Err(Error::io("write", &self.path, error))
@@ -108,11 +110,11 @@ impl AppendFile {
 
     /// Offers the line that failed once more; without a failure nothing is done.
     pub(crate) fn retry(&mut self, line: &[u8]) -> Result<bool, Error> {
-        if !self.failed {
+        if self.failed.is_none() {
             return Ok(false);
         }
         self.cut()?;
-        self.failed = false;
+        self.failed = None;
         self.append(line).map(|()| true)
     }
 

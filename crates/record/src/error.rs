@@ -66,10 +66,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// An earlier write failed, so nothing may follow it: a gap would go unseen.
-    #[error("`{}` takes no more lines: an earlier one could not be written", path.display())]
+    #[error("`{}` takes no more lines: an earlier one could not be written: {why}", path.display())]
     Stopped {
         /// The record.
         path: PathBuf,
+        /// What the system said then.
+        why: String,
     },
     /// The trace has its `session_end`; nothing may follow.
     #[error("`{}` has ended and takes no more lines", path.display())]

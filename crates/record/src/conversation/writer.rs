@@ -81,9 +81,7 @@ impl ConversationWriter {
     }
 
     fn line(&mut self, message: &Message, replaces: &[MessageId]) -> Result<(), Error> {
-        if self.file.failed() {
-            return Err(Error::Stopped { path: self.file.path().to_owned() });
-        }
+        self.file.passable()?;
         let mut line = self.buffers.start(&self.redactor, Capture::Content);
         emit(message, replaces, &mut line);
         self.file.append(&self.buffers.line)

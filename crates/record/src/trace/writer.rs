@@ -190,9 +190,7 @@ impl TraceWriter {
         if self.ended {
             return Err(Error::Ended { path: self.path().to_owned() });
         }
-        if self.pending.is_some() {
-            return Err(Error::Stopped { path: self.path().to_owned() });
-        }
+        self.file.passable()?;
         let id = EventId::new();
         let mut line = self.buffers.start(&self.options.redactor, self.options.capture);
         line.raw(b"{\"event_type\":");

@@ -74,7 +74,8 @@ fn trace_child() {
     let whole = std::fs::read(&path).unwrap();
     assert_eq!((whole.last(), whole.len() < 5000), (Some(&b'\n'), true));
     assert_eq!(TraceReader::open(&path).unwrap().filter_map(Result::ok).count() as u64, writer.lines());
-    assert!(matches!(writer.append(None, inference(&task, 99)), Err(Error::Stopped { .. })));
+    let stopped = writer.append(None, inference(&task, 99)).unwrap_err();
+    assert!(matches!(&stopped, Error::Stopped { why, .. } if error.to_string().ends_with(why.as_str())), "{stopped}");
     assert!(matches!(writer.finish(&end(), Some(&key)), Err(Error::Stopped { .. })));
     assert!(writer.retry().unwrap_err().is_disk_full());
     assert_eq!(std::fs::read(&path).unwrap(), whole);
