@@ -17,6 +17,11 @@ pub(crate) enum Refusal {
     NoHost,
     #[error("this address answers to loopback names and to itself alone")]
     ForeignHost,
+    #[error(
+        "without `network.authentication` this address answers to addresses and to names without a dot, so that no page \
+         reaches it under a name of its own"
+    )]
+    NamedHost,
     #[error("pages of another origin are not served")]
     ForeignOrigin,
     #[error("there is nothing here")]
@@ -45,7 +50,7 @@ impl Refusal {
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::NoHost | Self::Broken => StatusCode::BAD_REQUEST,
-            Self::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
+            Self::ForeignHost | Self::NamedHost => StatusCode::MISDIRECTED_REQUEST,
             Self::ForeignOrigin | Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -60,7 +65,7 @@ impl Refusal {
     /// The status in the words of the JSON body.
     fn word(self) -> &'static str {
         match self {
-            Self::NoHost | Self::ForeignHost | Self::MediaType | Self::Broken => "INVALID_ARGUMENT",
+            Self::NoHost | Self::ForeignHost | Self::NamedHost | Self::MediaType | Self::Broken => "INVALID_ARGUMENT",
             Self::ForeignOrigin | Self::Forbidden => "PERMISSION_DENIED",
             Self::NotFound => "NOT_FOUND",
             Self::Method(_) => "UNIMPLEMENTED",

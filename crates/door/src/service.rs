@@ -68,7 +68,7 @@ async fn admit(
     head: &Parts,
     body: &mut Inbound,
 ) -> Result<Response<Payload>, Refusal> {
-    guard::check(site.local, head)?;
+    guard::check(site.local, site.authentication, head)?;
     if control::is_under(head.uri.path()) {
         return Ok(control::answer(site, peer.ip(), head, body).await);
     }
