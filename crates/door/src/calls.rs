@@ -136,13 +136,21 @@ impl Asked<'_> {
         let Some(task) = message.task else {
             let Message { id: message_id, text, context, .. } = message;
             let new = NewTask { text, source: TaskSource::A2a, claim, context, traceparent, message_id };
-            return Ok(session.submit(caller, new)?);
+            return session.submit(caller, new).map_err(|error| self.refused(error));
         };
         let view = session.task(caller, &task)?;
         if message.context.is_some_and(|context| context != view.context) {
             return Err(Fault::params(format!("the task `{task}` is of another context")));
         }
         Ok(session.answer(caller, claim, &task, message.text)?)
+    }
+
+    /// Why the session did not do it. One that cannot put on record what comes to it must not go on as if nobody came.
+    fn refused(&self, error: RequestError) -> Fault {
+        if matches!(error, RequestError::Record(_)) {
+            self.site.session.stop();
+        }
+        error.into()
     }
 
     fn get(&self) -> Result<Given, Fault> {
@@ -203,7 +211,7 @@ impl Asked<'_> {
         self.params = Params::default();
         let view = self.site.session.cancel(self.sender.caller, &task).map_err(|error| match error {
             ended @ RequestError::Ended { .. } => Fault::new(Kind::NotCancelable, ended.to_string()),
-            other => other.into(),
+            other => self.refused(other),
         })?;
         let ended = self.settled(&task, TaskState::is_final);
         let view = within(self.site.limits.cancel, ended).await.unwrap_or(Ok(view))?;

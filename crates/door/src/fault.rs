@@ -115,7 +115,14 @@ impl From<RequestError> for Fault {
             RequestError::OperatorsTask(_) | RequestError::ReadOnly => Kind::Forbidden,
             RequestError::Record(_) => Kind::Internal,
         };
-        Self::new(kind, error.to_string())
+        let message = match &error {
+            // Where the record is, and what the disk said, is the operator's to know.
+            RequestError::Record(_) => {
+                "it cannot be put on record, so it was not done, and the session ends".to_owned()
+            }
+            error => error.to_string(),
+        };
+        Self::new(kind, message)
     }
 }
 

@@ -10,6 +10,7 @@ use testkit::{Gate, Turn};
 
 use crate::binary::Mur;
 use crate::peers::{BreakingWay, Canned, answer, events};
+use crate::run_disk::limited;
 use crate::run_output::on_a_terminal;
 use crate::serve::{SERVES, Serving};
 use crate::support::{Stage, Wire, of_type};
@@ -326,4 +327,82 @@ fn what_is_no_session_is_told_apart() {
     let ran = mur.run(&["send", "ftp://h/", "x"]);
     assert_eq!(ran.status, Some(2));
     assert!(ran.stderr.starts_with("error[E-CLI-001]: `ftp://h/` is neither http nor https"), "{ran:?}");
+}
+
+/// A task, sent so that its end is waited for; gives the state and the reason that came.
+fn waited(session: &Serving, text: &str) -> (String, String) {
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}});
+    let (status, answer) = session.post("a2a-version: 1.0\r\n", &request);
+    assert_eq!(status, 200, "{answer}");
+    let word = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match answer.get("error") {
+        Some(_) => ("error".to_owned(), word("/error/message")),
+        None => (word("/result/task/status/state"), word("/result/task/status/message/parts/0/text")),
+    }
+}
+
+/// Holds that a session whose record could not be written ended for that reason and left nothing behind.
+fn ended_full(stage: &Stage, session: Serving) {
+    let (status, last) = session.end();
+    assert_eq!((status, &last["event"], &last["status"]), (Some(1), &json!("ended"), &json!("failed")), "{last}");
+    assert!(last["reason"].as_str().unwrap().contains("File too large"), "{last}");
+    let running = std::fs::read_dir(stage.mur.home.home().join("running")).unwrap().count();
+    assert_eq!(running, 0, "neither record nor token is left");
+    assert_eq!(stage.mur.run(&["ps", "--json"]).json(), json!([]));
+    assert_eq!(stage.mur.run(&["trace", "verify"]).status, Some(0), "what was written is whole");
+}
+
+#[test]
+fn on_a_full_disk_everybody_who_waits_learns_it_and_the_session_ends() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = testkit::ModelServer::answering(move |turn, _| {
+        let turn =
+            Turn::new().text(format!("turn {turn} {}", "x".repeat(4000))).tool("files_list", json!({"path": "."}));
+        turn.gate(&held)
+    });
+    let stage = Stage::on(Wire::Anthropic, "files_list", server);
+    stage.declare(&format!("capabilities: {{ tools: [files_list] }}\n{SERVES}"));
+    let session = Serving::of(&mut limited(&stage.command(&["--json"])));
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| waited(&session, "go on"))).collect();
+        stage.wait_requests(1);
+        while stage.trace().iter().filter(|line| line["event_type"] == "task_received").count() < 3 {
+            std::thread::yield_now();
+        }
+        gate.open();
+        let mut ends: Vec<_> = waiting.into_iter().map(|client| client.join().unwrap()).collect();
+        ends.sort();
+        let states: Vec<&str> = ends.iter().map(|(state, _)| state.as_str()).collect();
+        assert_eq!(states, ["TASK_STATE_FAILED", "TASK_STATE_REJECTED", "TASK_STATE_REJECTED"], "{ends:?}");
+        assert!(ends[0].1.contains("cannot write `"), "{ends:?}");
+    });
+    ended_full(&stage, session);
+}
+
+#[test]
+fn a_task_that_cannot_be_recorded_as_it_comes_is_refused_and_ends_the_session() {
+    let gate = Gate::new();
+    let stage = serving(
+        "lifecycle: { task_acceptance: single, after_task: sleep }\n",
+        vec![Turn::new().text("never").gate(&gate)],
+    );
+    let session = Serving::of(&mut limited(&stage.command(&["--json"])));
+    let (first, others) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| waited(&session, "wait"));
+        stage.wait_requests(1);
+        // Each that is rejected as busy leaves two lines, until there is room for none.
+        let mut others = Vec::new();
+        while others.last().is_none_or(|(state, _)| state == "TASK_STATE_REJECTED") && others.len() < 1000 {
+            others.push(waited(&session, "me too"));
+        }
+        (first.join().unwrap(), others)
+    });
+    assert!(others.len() > 10);
+    let (state, why) = others.last().unwrap();
+    assert!(state == "error" && why.contains("cannot be put on record"), "{state}: {why}");
+    assert!(matches!(first.0.as_str(), "TASK_STATE_CANCELED" | "TASK_STATE_FAILED"), "{first:?}");
+    ended_full(&stage, session);
+    gate.open();
 }
