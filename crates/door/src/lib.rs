@@ -15,6 +15,7 @@
 //! # Ok::<(), door::DoorError>(())
 //! ```
 
+mod ahead;
 mod auth;
 mod body;
 mod budget;

@@ -4,8 +4,9 @@
 //! The accept loop is our own because the limits on heads and the lingering end of a connection are not to be
 //! had from a framework. A connection is half-closed when an answer left some of the request unread, and
 //! read for a while longer: closing at once would reset it, and the answer might never be seen. A client that
-//! ended its own half may still wait for its answer, so one that is gone keeps its connection until the task that it
-//! waits for has ended; the reserve is there for those whom that would keep out.
+//! ended its own half may still wait for its answer, so one that closed its connection keeps its place until the task
+//! that it waits for has ended, and one that watches until the next heartbeat; one whose connection was reset is let go
+//! at once. The reserve is there for those whom that would keep out.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -24,6 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
+use crate::ahead::Ahead;
 use crate::places::Room;
 use crate::refusal::Refusal;
 use crate::service::{self, Line};
@@ -107,7 +109,7 @@ async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, room:
         // Frames are small: copying one costs less than a write in three pieces.
         .writev(false)
         .max_headers(HEADERS)
-        .serve_connection(TokioIo::new(Socket::new(tcp, limits.stall)), service);
+        .serve_connection(TokioIo::new(Ahead::new(Socket::new(tcp, limits.stall))), service);
     let mut told = false;
     let outcome = loop {
         tokio::select! {
@@ -121,7 +123,7 @@ async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, room:
         }
     };
     let parts = connection.into_parts();
-    let mut socket = parts.io.into_inner();
+    let mut socket = parts.io.into_inner().into_inner();
     let Some(outcome) = outcome else { return refuse_late(socket, refused, limits.linger).await };
     let left = left.load(Ordering::Relaxed);
     // What hyper ends without a word: a head that began and did not come to its end.

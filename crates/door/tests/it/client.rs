@@ -77,6 +77,17 @@ impl Client {
         let _ = self.reader.get_mut().write_all(bytes);
     }
 
+    /// The connection alone; what was read ahead of it is lost.
+    pub(crate) fn into_tcp(self) -> TcpStream {
+        self.reader.into_inner()
+    }
+
+    /// Is gone as a process is that dies with data unread: the other side gets a reset and no end.
+    pub(crate) fn reset(self) {
+        let tcp = self.reader.get_ref();
+        rustix::net::sockopt::set_socket_linger(tcp, Some(Duration::ZERO)).unwrap();
+    }
+
     pub(crate) fn half_close(&self) {
         let _ = self.reader.get_ref().shutdown(Shutdown::Write);
     }
@@ -104,7 +115,7 @@ impl Client {
         self.answer()
     }
 
-    fn start(&mut self, method: &str, params: &Value, headers: &[(&str, &str)]) {
+    pub(crate) fn start(&mut self, method: &str, params: &Value, headers: &[(&str, &str)]) {
         let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
         self.send("POST", "/", headers, &body);
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use door::{Limits, Scope};
+use runtime::Caller;
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -205,4 +206,56 @@ fn the_question_of_an_operators_task_is_not_a_strangers_to_answer() {
     assert_eq!(rest.answer().error(), (403, json!(403)));
     let done = stage.client().call("SendMessage", &answer, &shown).result()["task"].clone();
     assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+/// A client that waits for the end of a task which waits itself, at a door with one place.
+fn waiting(stage: &Stage) -> Client {
+    let mut client = stage.client();
+    client.start("SendMessage", &message("wait gate\nsay done"), &[V1]);
+    while stage.session.tasks(Caller::Operator, |_| true).is_empty() {
+        std::thread::yield_now();
+    }
+    client
+}
+
+#[test]
+fn who_was_reset_gives_its_place_back_and_who_ended_its_half_has_it_until_its_answer() {
+    let stage = stage(Limits { connections: 1, reserve: 0, ..Limits::default() });
+    waiting(&stage).reset();
+    let mut tries = 0..10_000;
+    assert!(tries.any(|_| stage.client().get("/health", &[]).status == 200), "the place is free again");
+    stage.gates.open("gate");
+    while stage.session.tasks(Caller::Operator, |view| view.state.is_final()).is_empty() {
+        std::thread::yield_now();
+    }
+
+    let mut client = stage.client();
+    // The place of the one before is free as soon as the door has seen it go.
+    while client.get("/health", &[]).status == 503 {
+        client = stage.client();
+    }
+    client.start("SendMessage", &message("wait gate\nsay done"), &[V1]);
+    client.half_close();
+    while stage.session.tasks(Caller::Operator, |_| true).len() < 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(stage.client().answer().status, 503, "it is still there");
+    stage.gates.open("gate");
+    assert_eq!(client.answer().result()["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+#[test]
+fn who_sends_far_ahead_is_answered_in_order_all_the_same() {
+    let stage = Stage::open();
+    let mut client = stage.client();
+    client.start("SendMessage", &message("wait gate\nsay done"), &[V1]);
+    // More than is read ahead of an answer.
+    for _ in 0..200 {
+        client.send("GET", "/health", &[("x-fill", &"x".repeat(100))], "");
+    }
+    stage.gates.open("gate");
+    assert_eq!(client.answer().result()["task"]["status"]["state"], "TASK_STATE_COMPLETED");
+    for _ in 0..200 {
+        assert_eq!(client.answer().json()["ok"], true);
+    }
 }

@@ -16,6 +16,7 @@ mod control_record;
 mod crowd;
 mod lanes;
 mod legacy;
+mod load;
 mod rest;
 mod stage;
 mod streams;
