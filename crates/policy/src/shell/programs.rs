@@ -147,6 +147,7 @@ impl Work<'_> {
                 return;
             }
         };
+        words.iter().filter(|word| is_subscript(word)).for_each(|word| self.latent(word, place));
         self.effects(&name, &words, place);
         self.runs(&name, &words, place);
         self.analysis.commands.push(Simple::new(words));
@@ -162,6 +163,14 @@ impl Work<'_> {
             self.unclear(ALIAS);
         }
         self.latent(word, place);
+    }
+
+    /// The same for a program that sets variables of any name.
+    fn environment(&mut self, word: &Word, place: &Place) {
+        if word.text().starts_with("BASH_FUNC_") || !word.lead().contains('=') {
+            self.unclear(ALIAS);
+        }
+        self.assigned(word, place);
     }
 
     /// Substitutions in a text that a shell only evaluates later.
@@ -230,6 +239,7 @@ impl Work<'_> {
     fn wrapped(&mut self, wrapper: &Wrapper, args: &[Word], place: &Place) {
         let mut at = 0;
         let mut sure = true;
+        let sets_environment = matches!(wrapper.name, "env" | "sudo" | "doas" | "pkexec");
         while let Some(word) = args.get(at) {
             let text = word.text();
             if wrapper.name == "env" && self.split_string(args, at, place) {
@@ -239,8 +249,8 @@ impl Work<'_> {
                 at += 1;
                 break;
             }
-            if assignment(word).is_some() {
-                self.assigned(word, place);
+            if sets_environment && text.contains('=') && !text.starts_with('-') {
+                self.environment(word, place);
                 at += 1;
             } else if let Some(long) = text.strip_prefix("--").filter(|_| word.known().is_some()) {
                 at += 1 + usize::from(wrapper.long.contains(&text));
@@ -254,8 +264,9 @@ impl Work<'_> {
             }
         }
         at += wrapper.operands;
-        // Assignments may also stand behind the operands.
-        while args.get(at).is_some_and(|word| assignment(word).is_some()) {
+        // Behind `--` they may follow as well.
+        while let Some(word) = args.get(at).filter(|word| sets_environment && word.text().contains('=')) {
+            self.environment(word, place);
             at += 1;
         }
         let appends = matches!(wrapper.name, "xargs" | "parallel");
@@ -459,6 +470,17 @@ fn behind_options<'a>(args: &'a [Word], valued: &str) -> &'a [Word] {
         }
     }
     args.get(at..).unwrap_or_default()
+}
+
+/// Whether a word that is evaluated as arithmetic would run what stands in its subscript.
+fn is_subscript(word: &Word) -> bool {
+    let inside =
+        |text: &str| text.split(']').next().is_some_and(|inside| inside.contains("$(") || inside.contains('`'));
+    let name = |text: &str| text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    word.text().match_indices('[').any(|(at, _)| {
+        let (before, behind) = word.text().split_at(at);
+        name(before) && inside(behind)
+    })
 }
 
 /// The name and value of a word that is an assignment.

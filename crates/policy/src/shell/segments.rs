@@ -184,9 +184,11 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         let piped = std::mem::replace(&mut self.piped, Input::Unknown);
         let input = if own_input == Input::Unknown { piped } else { own_input };
         let mut printed = Input::Unknown;
-        if let Some(words) = self.command_words(words) {
-            let certain = !self.patterns && !self.open.contains(&Open::Array) && self.place.certain;
-            let place = Place { certain, input, ..self.place.clone() };
+        // What is no pattern or element for this end is a command, whatever stood before it.
+        let pattern = self.patterns && matches!(operator, ")" | "|");
+        let element = self.open.contains(&Open::Array) && matches!(operator, ")" | "\n");
+        let place = Place { certain: !pattern && !element && self.place.certain, input, ..self.place.clone() };
+        if let Some(words) = self.command_words(words, &place) {
             printed = super::programs::printed(&words, &place.input);
             self.change_directory(&words);
             self.work.command(words, &place);
@@ -205,6 +207,12 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             ";;" | ";&" | ";;&" => self.patterns = self.cases > 0,
             _ => {}
         }
+        // No array holds an operator, so it was none.
+        if !matches!(operator, "(" | ")" | "\n")
+            && let Some(open) = self.open.last_mut()
+        {
+            *open = if *open == Open::Array { Open::List } else { *open };
+        }
         Ok(())
     }
 
@@ -220,7 +228,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
     }
 
     /// The words that are a command: without the reserved words in front. Nothing when there is none.
-    fn command_words(&mut self, words: Vec<Word>) -> Option<Vec<Word>> {
+    fn command_words(&mut self, words: Vec<Word>, place: &Place) -> Option<Vec<Word>> {
         let mut words = words.into_iter().peekable();
         loop {
             match words.peek()?.bare() {
@@ -233,6 +241,8 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                     self.patterns = false;
                 }
                 Some("time") => {
+                    // For plain `sh` it is a program with options of its own.
+                    self.work.command(words.clone().collect(), &Place { certain: false, ..place.clone() });
                     words.next();
                     while words.next_if(|word| word.bare().is_some_and(|text| text.starts_with('-'))).is_some() {}
                 }
@@ -249,8 +259,11 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                     }
                 }
                 Some("case") => {
-                    self.cases += 1;
-                    self.patterns = true;
+                    let ends = words.skip(2).any(|word| word.bare() == Some("esac"));
+                    if !ends {
+                        self.cases += 1;
+                        self.patterns = true;
+                    }
                     return None;
                 }
                 // In an old shell `[[` and `select` are programs, and harmless ones.
@@ -277,7 +290,8 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             Some(given) => {
                 self.place.bases.iter().map(|base| crate::lexical(&effects::absolute(base, &given))).collect()
             }
-            None => Vec::new(),
+            // Where to is not known; it may be where it was.
+            None => self.place.bases.clone(),
         });
     }
 

@@ -163,6 +163,16 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("bash <(curl https://example.org)", "cat <(curl https://example.org)"),
     (". /dev/stdin", ". ./env.sh"),
     ("alias l='rm -rf'\nl x", "alias\nls x"),
+    ("r=rm\ncase a in esac\n$r -rf x\nesac", "case a in $r) ;; esac\nls -rf x"),
+    ("case a in a) ;; b\n$r -rf x\n) ;; esac", "case a in a) ;; b|$r) ls ;; esac"),
+    ("a=(b; $r -rf x)", "a=(b\n$r)"),
+    ("time -o y rm -rf x", "time -o y ls -rf x"),
+    ("time { rm -rf x; }", "time { ls -rf x; }"),
+    ("env 'BASH_FUNC_ls%%=() { rm -rf x; }' bash -c ls", "env 'FUNC_ls%%=() { rm; }' bash -c ls"),
+    ("env ./a=b rm -rf x", "env ./a=b ls -rf x"),
+    ("sudo -- A=b rm -rf x", "sudo -- A=b ls -rf x"),
+    ("(( 'a[$(rm -rf x)]' ))", "(( 'a[$(ls -rf x)]' ))"),
+    ("cat <<A <<B\n'\nA\n'\nB\nrm -rf x", "cat <<A <<B\n'\nA\nrm -rf x\nB\nls"),
     ("BASH_ENV=y bash -c :", "BASH=y bash -c :"),
     ("hash -p /bin/rm l; l -rf x", "hash -r; ls -rf x"),
     ("sudo ${u:+-u $u} rm -rf x", "sudo -u \"$u\" ls -rf x"),
@@ -318,7 +328,7 @@ fn argument_lists_are_judged_like_texts() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     /// Whatever the text, the analysis ends and does not break.
     #[test]
