@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use record::{CallDenied, CallStatus, Event, Inference, InferenceError, SessionEnd, SessionStart, TaskEnd, TaskStart};
+use record::{
+    CallDenied, CallStatus, Compaction, Event, Inference, InferenceError, SessionEnd, SessionStart, TaskEnd, TaskStart,
+};
 use runtime::{Span, Telemetry};
 use secrets::Redactor;
 use tokio::sync::mpsc;
@@ -228,6 +230,23 @@ impl Recorder {
         self.push(call);
     }
 
+    /// A summary's call stands in the turn that it makes room for. One that got no answer is told by its last
+    /// attempt.
+    fn compaction(&self, event: &Compaction<'_>, span: Span, now: u64) {
+        let Some(attempts) = event.attempts else { return };
+        let Some(mut call) = self.call((event.task_id, event.turn), Some(event.model), span, now) else { return };
+        let more = self
+            .attributes()
+            .text(key::DRIVER_CHOICE, event.driver_choice)
+            .int(key::INPUT_TOKENS, event.input_tokens)
+            .int(key::OUTPUT_TOKENS, event.output_tokens)
+            .int_if(key::CACHE_READ, event.cached_tokens)
+            .int(key::ATTEMPTS, attempts)
+            .text(key::DECISION, "compaction");
+        call.attributes.extend(more.into_list());
+        self.push(call);
+    }
+
     /// An attempt that failed is an event of its call; the last one ends it.
     fn inference_error(&self, event: &InferenceError<'_>, span: Span, now: u64) {
         let fault = self
@@ -333,6 +352,7 @@ impl Telemetry for Recorder {
             (Event::SessionStart(event), Some(span)) => self.session_start(event, span, now),
             (Event::TaskStart(event), Some(span)) => self.task_start(event, span, now),
             (Event::Inference(event), Some(span)) => self.inference(event, span, now),
+            (Event::Compaction(event), Some(span)) => self.compaction(event, span, now),
             (Event::InferenceError(event), Some(span)) => self.inference_error(event, span, now),
             (Event::ToolCall(event), Some(span)) => {
                 let called = Called {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use otel::{Exporter, Resource};
 use record::{
-    Body, CallDenied, CallId, CallStatus, Capture, Decision, Digest, Inference, InferenceError, ReviewPhase,
+    Body, CallDenied, CallId, CallStatus, Capture, Compaction, Decision, Digest, Inference, InferenceError, ReviewPhase,
     SessionEnd, SessionStart, SkillCall, TaskEnd, TaskStart, ToolCallEvent,
 };
 use runtime::{Span, Telemetry};
@@ -139,6 +139,30 @@ impl Play {
             http_status: Some(529),
             message: &format!("the provider is overloaded and repeats {SECRET}"),
             retry_in_ms,
+        };
+        self.tell(line, Some(span));
+    }
+
+    /// A summary of older turns, by another choice's model; an error is told by its last attempt.
+    pub(crate) fn summarised(&self, task: &Task, turn: u32, attempts: Option<u32>, span: Span) {
+        let line = Compaction {
+            turn,
+            task_id: &task.id,
+            choice: "cheap",
+            driver_choice: "primary",
+            model: "model-1",
+            status: if attempts.is_some() { CallStatus::Ok } else { CallStatus::Error },
+            error: None,
+            before_tokens: 900,
+            after_tokens: 300,
+            messages_replaced: 4,
+            message_id: None,
+            summary: Some(Body::Text(BODY)),
+            input_tokens: 800,
+            output_tokens: 20,
+            cached_tokens: Some(600),
+            attempts,
+            duration_ms: 6,
         };
         self.tell(line, Some(span));
     }

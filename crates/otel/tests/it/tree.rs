@@ -90,6 +90,22 @@ fn a_call_that_failed_twice_and_for_good() {
 }
 
 #[test]
+fn a_summary_is_a_call_of_the_turn_that_it_makes_room_for() {
+    let receiver = Receiver::start(Vec::new());
+    let (play, exporter) = Play::start(receiver.url());
+    let task = play.task(None);
+    play.summarised(&task, 0, Some(2), play.span_of(&task, 30));
+    play.answered(&task, 0, StopReason::EndTurn, play.span_of(&task, 40));
+    // One that failed has been told by its last attempt.
+    play.failed(&task, 1, 1, None, play.span_of(&task, 50));
+    play.summarised(&task, 1, None, play.span_of(&task, 50));
+    play.task_ended(&task, EndStatus::Ok, None);
+    play.ended(EndStatus::Ok);
+    assert_eq!(exporter.finish().sent, 7);
+    insta::assert_snapshot!(tree(&receiver.spans(), &names(&play, &task)));
+}
+
+#[test]
 fn a_caller_that_measures_is_above_the_task_and_cannot_hide_it() {
     for caller in [
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
