@@ -6,8 +6,9 @@
 //! at the next action. Nothing is answered from memory without that question.
 //!
 //! It fails closed: a store that was never made is empty, and everything else that is not a whole store of a known
-//! form (damaged, newer, gone, locked, unreachable) is a [`StoreError`], never an empty answer. The crate does not
-//! know what a document means, does not read the configuration, and makes no directory.
+//! form (damaged, newer, gone, locked, unreachable) is a [`StoreError`], never an empty answer. [`StoredBoundaries`]
+//! hands the one document that this crate knows by name to `policy`. The crate does not read the configuration, and
+//! makes no directory.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -34,6 +35,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod boundaries;
 mod config;
 mod error;
 mod live;
@@ -46,6 +48,7 @@ mod tls;
 
 use std::time::Duration;
 
+pub use boundaries::StoredBoundaries;
 pub use config::{PostgresConfig, StoreConfig};
 pub use error::{Damage, FileFault, Place, Reach, StoreError, UrlFault};
 pub use live::Live;

@@ -336,10 +336,15 @@ impl Store {
 
     fn snapshot(&self, key: &str, row: Option<Row>) -> Result<Snapshot, StoreError> {
         let mut row = row.ok_or_else(|| self.damaged(Damage::Row))?;
-        let version = row.version();
-        let mut parts = || -> Result<_, Damage> {
-            let form = row.int()?;
-            let version = version.ok_or(Damage::Row)?;
+        let shown = row.version();
+        let found = row.int().map_err(|what| self.damaged(what))?;
+        // Before anything else: what the rest means, a newer form says.
+        if found > FORM {
+            return Err(StoreError::Newer { place: self.place(), found, known: FORM });
+        }
+        let mut parts = || -> Result<Snapshot, Damage> {
+            let version = shown.ok_or(Damage::Row)?;
+            // Those of the version.
             let (_, _) = (row.int()?, row.text()?);
             let (text, digest) = (row.maybe_text()?, row.maybe_text()?);
             let document = match (text, digest) {
@@ -349,13 +354,9 @@ impl Store {
                 }
                 _ => return Err(Damage::Document { key: key.to_owned() }),
             };
-            Ok((form, version, document))
+            Ok(Snapshot { version, document })
         };
-        let (form, version, document) = parts().map_err(|what| self.damaged(what))?;
-        if form > FORM {
-            return Err(StoreError::Newer { place: self.place(), found: form, known: FORM });
-        }
-        Ok(Snapshot { version, document })
+        parts().map_err(|what| self.damaged(what))
     }
 
     fn damaged(&self, what: Damage) -> StoreError {

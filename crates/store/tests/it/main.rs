@@ -10,6 +10,7 @@
     reason = "a test that meets what it does not expect fails at that place; helpers say what they did"
 )]
 
+mod boundaries;
 mod crash;
 mod documents;
 mod live;

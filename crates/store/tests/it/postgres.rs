@@ -211,7 +211,7 @@ async fn a_lock_that_another_client_keeps_is_told_and_readers_go_on() {
 }
 
 #[tokio::test]
-async fn a_server_in_recovery_or_read_only_is_read_and_not_written() {
+async fn a_database_that_reads_only_by_default_is_changed_all_the_same() {
     let database = database!();
     let store = open(&database.url).await.unwrap();
     save(&store, "one").await.unwrap();
@@ -219,7 +219,7 @@ async fn a_server_in_recovery_or_read_only_is_read_and_not_written() {
     database.admin.batch_execute(&read_only).await.unwrap();
     let store = open(&database.url).await.unwrap();
     assert_eq!(text(&store).await.unwrap(), one());
-    // A change says itself that it writes; a standby refuses that.
+    // A change says itself that it writes.
     save(&store, "two").await.unwrap();
     end(database).await;
 }
