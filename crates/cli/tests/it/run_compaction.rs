@@ -56,7 +56,7 @@ fn messages(request: &Request) -> Vec<Value> {
     }
     let mut messages = request.body["messages"].clone();
     bare(&mut messages);
-    messages.as_array().unwrap().clone()
+    messages.as_array().expect("messages are a list").clone()
 }
 
 /// Every text of a request, joined.
@@ -77,8 +77,8 @@ fn texts(request: &Request) -> String {
     all
 }
 
-fn head(text: &str) -> &str {
-    &text[..600.min(text.len())]
+fn head(text: &str) -> String {
+    text.chars().take(600).collect()
 }
 
 #[test]

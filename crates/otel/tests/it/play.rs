@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use otel::{Exporter, Resource};
 use record::{
-    Body, CallDenied, CallId, CallStatus, Capture, Compaction, Decision, Digest, Inference, InferenceError, ReviewPhase,
-    SessionEnd, SessionStart, SkillCall, TaskEnd, TaskStart, ToolCallEvent,
+    Body, CallDenied, CallId, CallStatus, Capture, Compaction, Decision, Digest, Inference, InferenceError,
+    ReviewPhase, SessionEnd, SessionStart, SkillCall, TaskEnd, TaskStart, ToolCallEvent,
 };
 use runtime::{Span, Telemetry};
 use secrets::{Redactor, Secret};

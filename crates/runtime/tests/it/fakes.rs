@@ -113,7 +113,8 @@ impl Driver for FakeDriver {
         sink: &'a mut dyn DeltaSink,
     ) -> BoxFuture<'a, Result<Reply, DriverError>> {
         let number = usize::from_be_bytes(wire.body(params, Vec::new()).try_into().unwrap());
-        let sent = Sent { max_tokens: params.max_tokens, ..self.open.lock().unwrap()[number].lock().unwrap().clone() };
+        let open = self.open.lock().unwrap().get(number).cloned().unwrap();
+        let sent = Sent { max_tokens: params.max_tokens, ..open.lock().unwrap().clone() };
         let input_tokens = self.bytes_per_token.map_or(10, |by| wire.len() as u64 / by);
         let history = sent.messages.clone();
         let turn = history.len();
