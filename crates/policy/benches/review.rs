@@ -106,6 +106,17 @@ fn compilation(bencher: divan::Bencher<'_, '_>, count: usize) {
     bencher.bench(|| Compiled::new(&document, &base()).unwrap());
 }
 
+/// Many states for every character: the automaton's cache is of no use.
+#[divan::bench(sample_count = 10)]
+fn a_pathological_pattern(bencher: divan::Bencher<'_, '_>) {
+    let pattern = "(a|b|[^c]{1,400}d){2}[ab]{300}$";
+    let rule = json!({"id": "r", "type": "command", "pattern": pattern, "operations": ["execute"]});
+    let document = Document::parse(&json!({"version": 1, "hardBlocks": [rule]}).to_string(), &base()).unwrap();
+    let compiled = Compiled::new(&document, &base()).unwrap();
+    let text = format!("echo {}", "abdab".repeat(12_000));
+    bencher.bench(|| compiled.test_command(&text, &base()));
+}
+
 #[divan::bench]
 fn a_command_of_two_mebibytes(bencher: divan::Bencher<'_, '_>) {
     let policy = policy(1000);

@@ -20,7 +20,7 @@ use crate::boundaries::Unreadable;
 use crate::document::{Base, Document, Operations, Subject};
 use crate::links::{FileId, LinkIndex};
 use crate::realpath::{Resolved, realpath};
-use crate::shell::{Analysis, expand};
+use crate::shell::{Analysis, MAX_ENTRIES, expand};
 use crate::{HardBlock, Operation};
 
 /// What one document forbids, ready to be asked; or what several do.
@@ -191,11 +191,15 @@ impl Compiled {
     pub(crate) fn command_paths(&self, analysis: &Analysis, links: &LinkIndex) -> Vec<PathFinding> {
         let named = analysis.paths().iter().filter_map(|effect| self.path(effect.operation, &effect.path, links));
         let mut found: Vec<PathFinding> = named.collect();
+        let mut left = MAX_ENTRIES;
         for effect in analysis.patterns().iter().filter(|effect| self.governs_paths(effect.operation)) {
-            match expand(&effect.base, &effect.pattern) {
+            match expand(&effect.base, &effect.pattern, &mut left) {
                 Some(paths) => found.extend(paths.iter().filter_map(|path| self.path(effect.operation, path, links))),
                 None => found.push(PathFinding::Unindexed),
             }
+        }
+        if analysis.has_too_many_paths() && Operations::ALL.into_iter().any(|operation| self.governs_paths(operation)) {
+            found.push(PathFinding::Unindexed);
         }
         found
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Operation;
 
-pub(crate) use expand::expand;
+pub(crate) use expand::{MAX_ENTRIES, expand};
 pub(crate) use word::Word;
 
 /// The longest text that is looked into, in bytes.
@@ -29,6 +29,8 @@ pub const MAX_COMMAND: usize = 64 * 1024;
 const MAX_LEVEL: usize = 32;
 /// Commands of one text.
 const MAX_COMMANDS: usize = 4096;
+/// File name patterns of one text.
+const MAX_PATTERNS: usize = 64;
 /// Bytes of all texts within the text.
 const MAX_BYTES: usize = 1024 * 1024;
 /// Directories that relative paths may be relative to.
@@ -101,6 +103,8 @@ pub struct Analysis {
     commands: Vec<Simple>,
     paths: Vec<PathEffect>,
     patterns: Vec<PathPattern>,
+    /// Whether more paths are named than are noted here.
+    too_many_paths: bool,
     unclear: Option<&'static str>,
 }
 
@@ -173,6 +177,11 @@ impl Analysis {
         &self.patterns
     }
 
+    /// Whether more paths are named than [`Self::paths`] and [`Self::patterns`] hold.
+    pub(crate) fn has_too_many_paths(&self) -> bool {
+        self.too_many_paths
+    }
+
     /// Why the text is not understood, if it is not.
     #[must_use]
     pub fn unclear(&self) -> Option<&'static str> {
@@ -216,7 +225,14 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(raw: String, home: &'a Path) -> Self {
-        let analysis = Analysis { raw, commands: Vec::new(), paths: Vec::new(), patterns: Vec::new(), unclear: None };
+        let analysis = Analysis {
+            raw,
+            commands: Vec::new(),
+            paths: Vec::new(),
+            patterns: Vec::new(),
+            too_many_paths: false,
+            unclear: None,
+        };
         Self { analysis, home, queue: Vec::new(), bytes: 0 }
     }
 
@@ -244,24 +260,21 @@ impl<'a> Work<'a> {
     }
 
     fn path(&mut self, operation: Operation, word: &Word, place: &Place) {
-        let Some(given) = word.path(self.home) else {
-            if let Some(pattern) = word.pattern(self.home) {
-                let effects = place.bases.iter().map(|base| PathPattern {
-                    operation,
-                    base: base.clone(),
-                    pattern: pattern.clone(),
-                });
-                self.analysis.patterns.extend(effects);
+        let room = self.analysis.paths.len() < MAX_COMMANDS && self.analysis.patterns.len() < MAX_PATTERNS;
+        self.analysis.too_many_paths |= !room;
+        let Some(given) = word.path(self.home).filter(|_| room) else {
+            if let Some(pattern) = word.pattern(self.home).filter(|_| room) {
+                for base in &place.bases {
+                    let effect = PathPattern { operation, base: base.clone(), pattern: pattern.clone() };
+                    if !self.analysis.patterns.contains(&effect) {
+                        self.analysis.patterns.push(effect);
+                    }
+                }
             }
             return;
         };
         for base in &place.bases {
-            let path = effects::absolute(base, &given);
-            let effect = PathEffect { operation, path };
-            if self.analysis.paths.len() >= MAX_COMMANDS {
-                self.analysis.unclear.get_or_insert(TOO_MUCH);
-                return;
-            }
+            let effect = PathEffect { operation, path: effects::absolute(base, &given) };
             if !self.analysis.paths.contains(&effect) {
                 self.analysis.paths.push(effect);
             }

@@ -9,7 +9,7 @@ use regex_syntax::hir::{Hir, HirKind, Look};
 use super::{Base, Matching, Subject, Wrong};
 
 /// Bytes that one compiled expression may have.
-pub(crate) const MAX_COMPILED: usize = 1 << 20;
+pub(crate) const MAX_COMPILED: usize = 1 << 18;
 
 pub(super) fn check(subject: Subject, matching: Matching, pattern: &str, base: &Base) -> Result<(), Wrong> {
     // Neither a path nor a command can carry it.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use crate::document::glob_set_pattern;
 
-/// Entries that one pattern is tried on.
-const MAX_ENTRIES: usize = 20_000;
+/// Entries that the patterns of one command are tried on.
+pub(crate) const MAX_ENTRIES: usize = 20_000;
 
-/// The paths that match, those of hidden files too. Nothing when there are too many to look at.
-pub(crate) fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
-    let mut left = MAX_ENTRIES;
+/// The paths that match, those of hidden files too. Nothing when there are more than `left` entries to
+/// look at.
+pub(crate) fn expand(base: &Path, pattern: &str, left: &mut usize) -> Option<Vec<PathBuf>> {
     let start = if pattern.starts_with('/') { Path::new("/") } else { base };
     let mut found = vec![start.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -24,7 +24,7 @@ pub(crate) fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
         let matcher = glob.compile_matcher();
         let mut next = Vec::new();
         for entry in found.iter().filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten() {
-            left = left.checked_sub(1)?;
+            *left = left.checked_sub(1)?;
             if matcher.is_match(Path::new(&entry.file_name())) {
                 next.push(entry.path());
             }
@@ -53,10 +53,12 @@ mod tests {
             ("a/../b/k*", &["a/../b/k1"]),
             ("c/*", &[]),
         ] {
-            let mut found = expand(dir.path(), pattern).unwrap();
+            let mut found = expand(dir.path(), pattern, &mut 10).unwrap();
             found.sort();
             let expected: Vec<_> = expected.iter().map(|name| dir.path().join(name)).collect();
             assert_eq!(found, expected, "{pattern}");
         }
+        assert_eq!(expand(dir.path(), "*/*", &mut 6), None);
+        assert_eq!(expand(dir.path(), "*/*", &mut 7).map(|found| found.len()), Some(5));
     }
 }

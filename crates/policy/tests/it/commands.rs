@@ -254,6 +254,17 @@ fn what_is_not_understood_passes_only_without_command_rules() {
     }
 }
 
+#[test]
+fn more_paths_than_are_looked_at_are_no_pass() {
+    let rules = compiled(r#"{"id": "p", "type": "path", "pattern": "/vault/**", "operations": ["read"]}"#);
+    let many = |count: usize| (0..count).fold("cat".to_owned(), |text, n| format!("{text} {n}"));
+    assert_eq!(rules.test_command(&many(4000), &base()), Verdict::Allowed);
+    assert!(matches!(rules.test_command(&many(5000), &base()), Verdict::Unclear(_)));
+    let patterns = |count: usize| (0..count).fold("cat".to_owned(), |text, n| format!("{text} {n}*"));
+    assert_eq!(rules.test_command(&patterns(60), &base()), Verdict::Allowed);
+    assert!(matches!(rules.test_command(&patterns(70), &base()), Verdict::Unclear(_)));
+}
+
 fn effects(text: &str) -> Vec<(Operation, PathBuf)> {
     let analysis = Analysis::of_text(text, Path::new("/w"), Path::new("/home/o"));
     analysis.paths().iter().map(|effect| (effect.operation, policy::lexical(&effect.path))).collect()
