@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 /// Links that are followed, as the kernel does.
@@ -28,6 +29,9 @@ pub enum Resolved {
 /// Follows the links of an absolute path.
 #[must_use]
 pub fn realpath(path: &Path) -> Resolved {
+    if has_no_links(path) {
+        return Resolved::Path(crate::lexical(path));
+    }
     // What is still to be walked, last component first.
     let mut rest: Vec<OsString> = reversed(path);
     let mut real = PathBuf::from("/");
@@ -61,6 +65,13 @@ pub fn realpath(path: &Path) -> Resolved {
         }
     }
     Resolved::Path(real)
+}
+
+/// Whether it exists and holds no link: the common case, which one call to the kernel can tell.
+fn has_no_links(path: &Path) -> bool {
+    path.components().all(|component| component != Component::ParentDir)
+        && rustix::fs::openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+            .is_ok()
 }
 
 fn reversed(path: &Path) -> Vec<OsString> {
