@@ -43,8 +43,8 @@
 //! a permit cannot be made outside this crate:
 //!
 //! ```compile_fail
-//! fn forge(approved: policy::Approved) -> policy::Permit {
-//!     policy::Permit { ..approved }
+//! fn forge(permit: policy::Permit) -> policy::Permit {
+//!     policy::Permit { ..permit }
 //! }
 //! ```
 //!
