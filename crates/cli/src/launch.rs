@@ -27,7 +27,7 @@ use crate::export::Export;
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
 use crate::resume::Earlier;
-use crate::settings::{self, StoredBoundaries};
+use crate::settings::{self, LateBoundaries};
 
 /// A session that is ready to start.
 pub(crate) struct Launch {
@@ -191,7 +191,7 @@ impl Launch {
             .map_or((None, Vec::new()), |earlier| (Some(earlier.session.clone()), earlier.contexts.clone()));
         contexts.extend(self.context.clone());
         let (name, version) = self.capsule();
-        let boundaries = Arc::new(StoredBoundaries::new(self.store.clone(), &self.workdir));
+        let boundaries = Arc::new(LateBoundaries::new(self.store.clone(), &self.workdir));
         let setup = Setup {
             capsule: (name.to_owned(), version.to_owned()),
             scripted: self.is_scripted(),

@@ -9,11 +9,12 @@ mod shown;
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use policy::{Base, Document, Fault};
+use policy::{Base, Boundaries as _, Document, Fault};
 use record::Home;
 use serde_json::{Value, json};
-use store::{Change, EXECUTION_BOUNDARIES, Edit, MAX_DOCUMENT, Store, StoreError};
+use store::{Change, EXECUTION_BOUNDARIES, Edit, MAX_DOCUMENT, Store, StoreError, StoredBoundaries};
 
 use crate::args::{JsonArgs, PolicyAddArgs, PolicyFileArgs, PolicyIdArgs, PolicyLogArgs, PolicyTestArgs};
 use crate::failure::{FAILED, Failure};
@@ -80,9 +81,8 @@ pub(crate) fn enable(args: &PolicyIdArgs, enabled: bool) -> Result<u8, Failure> 
 pub(crate) fn test(args: &PolicyTestArgs) -> Result<u8, Failure> {
     let base = here()?;
     let compiled = wait(async |store| {
-        let text = store.document(EXECUTION_BOUNDARIES).await.map_err(|error| settings::failure(&error))?;
-        settings::compile(text.as_ref().map(|document| document.text.as_str()), &base)
-            .map_err(|error| unreadable(error.why()))
+        let stored = StoredBoundaries::new(Arc::new(store), base.clone());
+        stored.current().await.map_err(|error| unreadable(error.why()))
     })?;
     let (verdict, operation) = match (&args.path, &args.command) {
         (Some(path), _) => {
