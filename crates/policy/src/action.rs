@@ -103,6 +103,8 @@ pub enum ActionKind {
     GitStatus,
     /// Show a work tree's changes.
     GitDiff,
+    /// Commit changes of a work tree.
+    GitCommit,
     /// Show a declared skill's text.
     Skill,
     /// `switch-driver`.
@@ -127,6 +129,7 @@ impl ActionKind {
             Self::NativeTool => "native_tool",
             Self::GitStatus => "git_status",
             Self::GitDiff => "git_diff",
+            Self::GitCommit => "git_commit",
             Self::Skill => "skill",
             Self::SwitchDriver => "switch_driver",
         }

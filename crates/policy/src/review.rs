@@ -6,12 +6,15 @@
 //! and is consumed by the execution. Each concrete target is then judged on what the kernel says it is:
 //! a swap between the reviews gains nothing.
 
+mod gated;
+
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use fence::RuntimeWords;
+use gated::TaskGates;
 
 use crate::boundaries::{Boundaries, InMemory, Unreadable};
 use crate::compiled::{CommandFinding, Compiled, PathFinding};
@@ -148,6 +151,7 @@ impl Denial {
 pub struct Policy {
     rules: Arc<Rules>,
     boundaries: Arc<dyn Boundaries>,
+    gates: TaskGates,
 }
 
 /// What a review found.
@@ -170,7 +174,7 @@ impl Policy {
     /// A policy of these rules and of the hard blocks that the source gives at each review.
     #[must_use]
     pub fn with_boundaries(rules: Rules, boundaries: Arc<dyn Boundaries>) -> Self {
-        Self { rules: Arc::new(rules), boundaries }
+        Self { rules: Arc::new(rules), boundaries, gates: TaskGates::default() }
     }
 
     /// The rules that were fixed at the launch.
@@ -181,7 +185,7 @@ impl Policy {
 
     /// Judges an action before anything of it is done.
     pub async fn review(&self, action: Action) -> Review {
-        let case = Case::new(action, Arc::clone(&self.rules));
+        let case = Case::new(action, Arc::clone(&self.rules), self.gates.clone());
         match case.judge(&self.boundaries, Phase::Propose).await {
             Ok(_) => Review::Allowed(Approved { case, boundaries: Arc::clone(&self.boundaries) }),
             Err(denial) => Review::Denied(case.action, denial),
@@ -196,12 +200,13 @@ struct Case {
     /// For each effect that is a command, what was found in it.
     analyses: Vec<OnceLock<Analysis>>,
     rules: Arc<Rules>,
+    gates: TaskGates,
 }
 
 impl Case {
-    fn new(action: Action, rules: Arc<Rules>) -> Self {
+    fn new(action: Action, rules: Arc<Rules>, gates: TaskGates) -> Self {
         let analyses = action.effects.iter().map(|_| OnceLock::new()).collect();
-        Self { action, analyses, rules }
+        Self { action, analyses, rules, gates }
     }
 
     /// Fetches the rules and judges every effect by them.
