@@ -13,10 +13,12 @@ use crate::budget::Budget;
 use crate::limits::Limits;
 use crate::places::Places;
 
-/// How long a watcher keeps the thread busy with what it is woken for, roughly.
-const BUSY: Duration = Duration::from_micros(10);
-/// How long frames are held back at the most, so that several go out in one piece.
-const HELD: Duration = Duration::from_millis(10);
+/// How long a crowd is left alone for each watcher in it: twice what one keeps the thread busy with when it is woken,
+/// so that the rest of the machine, where the clients may be as well, is not behind all the time.
+const APART: Duration = Duration::from_micros(20);
+/// How long frames are held back at the most, so that several go out in one piece. Measured with a thousand watchers:
+/// half of it is twice the writes and makes the slowest later, and half as much again holds back more than it spares.
+const HELD: Duration = Duration::from_millis(20);
 
 /// One door.
 pub(crate) struct Site {
@@ -43,13 +45,14 @@ pub(crate) struct Site {
 impl Site {
     /// Wakes the watchers, for ever. A frame after a pause goes out at once; while more come, a crowd of
     /// watchers is woken only as often as the thread can serve all of them, and each gets several frames in
-    /// one piece: the work of a write is the same for one as for five.
+    /// one piece: the work of a write is the same for one as for five. Nothing here waits for longer than that, and no
+    /// wake-up is lost: a frame that comes while this sleeps leaves its notice behind.
     pub(crate) async fn keep_time(&self) {
         loop {
             self.session.stream().published().await;
             self.beat.send_replace(());
             let watchers = u32::try_from(self.beat.receiver_count()).unwrap_or(u32::MAX);
-            let pause = BUSY.saturating_mul(watchers).min(HELD);
+            let pause = APART.saturating_mul(watchers).min(HELD);
             // Shorter ones are below what a timer can tell.
             if pause >= Duration::from_millis(1) {
                 sleep(pause).await;
