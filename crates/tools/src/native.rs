@@ -60,6 +60,7 @@ pub fn native_tool(
         argv: argv.to_vec(),
         shown: command.join(" "),
         dir: package.dir.clone(),
+        mutates: effect == StateEffect::Mutate,
         gateway: gateway.map(|gateway| GatewayGrant { variable: GATEWAY.to_owned(), gateway }),
         processes: Arc::clone(processes),
     });
@@ -141,6 +142,7 @@ struct Native {
     /// The arguments, for the record.
     shown: String,
     dir: PathBuf,
+    mutates: bool,
     gateway: Option<GatewayGrant>,
     processes: Arc<Processes>,
 }
@@ -159,6 +161,9 @@ impl Native {
             timeout: self.processes.timeout,
             log: Some(permit.action().call_id().to_owned()),
         };
+        if self.mutates {
+            permit.mutated();
+        }
         let finished = proc::run(&self.processes, cleared, job, cancel).await?;
         let mut facts = finished.facts(&self.name, &self.shown);
         let answer = finished.answer();

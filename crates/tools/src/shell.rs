@@ -203,7 +203,13 @@ impl Start {
             timeout: self.timeout,
             log: Some(permit.action().call_id().to_owned()),
         };
+        // A verification is the command as it is declared: here, and without an input of the agent's making.
+        let plain = job.cwd == permit.root() && job.stdin.is_none();
+        permit.mutated();
         let finished = proc::run(&processes, cleared, job, &mut cancel).await?;
+        if plain {
+            permit.ran(&self.shown, finished.succeeded());
+        }
         Ok(finished.report(&self.program, &self.shown, permit.root()))
     }
 }

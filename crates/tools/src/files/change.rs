@@ -207,9 +207,13 @@ impl Staged {
 }
 
 impl Done {
-    /// Makes it final and durable.
-    pub(crate) fn finish(self) {
+    /// Makes it final and durable, and tells the gates of the task what stands there now.
+    pub(crate) fn finish(self, permit: &Permit) {
         let Self(mut staged) = self;
+        match staged.change.written().map(|new| (permit.confirm_path(Operation::Write, &staged.real), new)) {
+            Some((Ok(cleared), new)) => permit.wrote(&cleared, new.stamp()),
+            Some((Err(_), _)) | None => permit.mutated(),
+        }
         staged.aside.live = !matches!(staged.change, Change::Create { .. });
         let parent = staged.aside.parent.try_clone();
         drop(staged);
@@ -256,7 +260,8 @@ impl Change {
 pub(super) fn put(place: &Place, content: &[u8], cleared: &Cleared, permit: &Permit) -> Result<(), Stop> {
     let staged = Staged::write(place, content, Access::default(), cleared)?;
     let again = staged.clear(permit)?;
-    staged.commit(&again)?.finish();
+    permit.mutated();
+    staged.commit(&again)?.finish(permit);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use policy::{Cleared, Denial, FileId, Operation, Permit};
+use policy::{Cleared, Denial, FileId, Operation, Permit, Stamp};
 use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -33,6 +33,12 @@ impl Identity {
             size: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
         }
+    }
+
+    /// The same for the gates of the task.
+    pub(crate) fn stamp(self) -> Stamp {
+        let size = u64::try_from(self.size).unwrap_or(0);
+        Stamp { device: self.device, inode: self.inode, size, modified: self.modified }
     }
 }
 

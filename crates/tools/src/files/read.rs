@@ -72,12 +72,17 @@ struct Range {
 
 fn read(site: Site<'_>, given: &Given, range: Range) -> Result<RawResult, Stop> {
     let node = site.find(given)?;
-    let file = node.open(&node.clear(site.permit)?)?;
+    let cleared = node.clear(site.permit)?;
+    let file = node.open(&cleared)?;
     let failed = |error| ToolError::io("read", given.written(), error);
     let bytes = read_range(&file, range.offset, range.max).map_err(failed)?;
     let after = rustix::fs::fstat(&file).map_err(|errno| ToolError::os("read", given.written(), errno))?;
     let changed = Identity::of(&after) != node.identity();
     let size = u64::try_from(after.st_size).unwrap_or(0);
+    let shown = if bytes.is_empty() { size == 0 } else { range.explicit || !is_binary(&bytes) };
+    if shown && !changed {
+        site.permit.saw(&cleared, node.identity().stamp());
+    }
     Ok(tell(&Seen { given, range, size, changed }, &bytes))
 }
 

@@ -1,4 +1,7 @@
 //! `files_write`: a whole file, new or replaced, at once or not at all.
+//!
+//! A file that exists is replaced only by a task that has read or written it, and only as it was then: the
+//! other tools that change files carry that proof in the text that must match, this one has none.
 
 use policy::{ActionKind, BadInput, Operation, Permit, Proposal, RawResult};
 use serde::Deserialize;
@@ -27,8 +30,9 @@ impl FileTool for Write {
             name: "files_write",
             kind: ActionKind::FilesWrite,
             state_effect: StateEffect::Mutate,
-            description: "Writes a whole file as UTF-8, replacing what was there. The file is whole at every moment: the old \
-                content or the new. The mode of an existing file is kept. Use `files_edit` or `files_patch` for a change in part.",
+            description: "Writes a whole file as UTF-8, replacing what was there. A file that exists must have been read or written \
+                in this task, and not have changed since. The file is whole at every moment: the old content or the new. The mode \
+                of an existing file is kept. Use `files_edit` or `files_patch` for a change in part.",
             properties: json!({
                 "filePath": {"type": "string", "minLength": 1, "description": "The file, relative to the working directory."},
                 "content": {"type": "string", "description": "The whole new content."},
@@ -53,6 +57,10 @@ impl FileTool for Write {
 fn write(place: &Place, content: &[u8], permit: &Permit) -> Result<RawResult, Stop> {
     let cleared = place.clear(permit, Operation::Write)?;
     place.require_writable()?;
+    if let Some(old) = place.existing() {
+        // The exchange makes sure that what comes out is this very state.
+        permit.confirm_overwrite(&cleared, old.identity().stamp())?;
+    }
     put(place, content, &cleared, permit)?;
     let (name, size) = (show::path(place.written()), show::bytes(content.len() as u64));
     let mut text = match place.existing() {

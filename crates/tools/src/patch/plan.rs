@@ -81,7 +81,7 @@ pub(super) fn run(site: Site<'_>, items: &[Item]) -> Result<RawResult, Stop> {
     let done = plan.stage(site, &mut made).and_then(|staged| commit(staged, site.permit));
     match done {
         Ok(done) => {
-            done.into_iter().for_each(Done::finish);
+            done.into_iter().for_each(|change| change.finish(site.permit));
             made.iter_mut().for_each(Place::keep);
             Ok(RawResult::ok(tell(items, &plan)))
         }
@@ -208,6 +208,7 @@ impl<'a> Plan<'a> {
 
 /// Changes the names, one after another; on a failure those that are changed are changed back.
 fn commit(staged: Vec<Staged>, permit: &Permit) -> Result<Vec<Done>, Stop> {
+    permit.mutated();
     let mut done: Vec<Done> = Vec::with_capacity(staged.len());
     for change in staged {
         let next = change.clear(permit).and_then(|cleared| Ok(change.commit(&cleared)?));

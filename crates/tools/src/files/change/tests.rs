@@ -92,7 +92,7 @@ fn each_change_is_done_and_can_be_taken_back() {
             done.into_iter().rev().for_each(|done| done.undo().unwrap());
             assert_eq!(bench.files(), files(&[("changed", "old"), ("removed", "old")]));
         } else {
-            done.into_iter().for_each(Done::finish);
+            done.into_iter().for_each(|change| change.finish(&bench.permit));
             assert_eq!(bench.files(), after);
         }
     }

@@ -1,5 +1,6 @@
 //! The file tools on real files, each call the whole way: propose, review, run, redact, fence.
 
+mod gate;
 mod links;
 mod patch;
 mod read;

@@ -39,6 +39,7 @@ fn the_mode_of_a_file_is_kept_and_a_new_one_has_the_usual() {
     for bits in [0o600, 0o755, 0o444] {
         let path = desk.put("file", "old");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(bits)).unwrap();
+        desk.ok("files_read", json!({"filePath": "file"}));
         desk.ok("files_write", json!({"filePath": "file", "content": "new"}));
         assert_eq!((mode(&desk, "file"), desk.text("file").as_str()), (bits, "new"));
         desk.ok("files_edit", json!({"filePath": "file", "oldText": "new", "newText": "newer"}));
@@ -65,6 +66,7 @@ fn new_content_never_takes_over_the_right_to_run_as_somebody_else() {
             desk.put("file", "old");
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(bits)).unwrap();
             assert_eq!(mode(&desk, "file"), bits);
+            desk.ok("files_read", json!({"filePath": "file"}));
             desk.ok(tool, input.clone());
             assert_eq!((mode(&desk, "file"), desk.text("file").as_str()), (bits & 0o777, "new"), "{tool}");
             std::fs::remove_file(&path).unwrap();
@@ -97,6 +99,7 @@ fn another_name_of_a_file_keeps_the_old_content() {
     let desk = Desk::new();
     let path = desk.put("one", "old");
     std::fs::hard_link(path, desk.root().join("two")).unwrap();
+    desk.ok("files_read", json!({"filePath": "one"}));
     let text = desk.call("files_write", json!({"filePath": "one", "content": "new"}));
     assert_eq!(
         text,
@@ -182,6 +185,7 @@ fn without_space_the_old_file_stays_and_nothing_else() {
     }
     let desk = Desk::new();
     desk.put("old", "old");
+    desk.ok("files_read", json!({"filePath": "old"}));
     let large = "x".repeat(64 * 1024);
     for path in ["old", "new/deep/file"] {
         let told = desk.failed("files_write", json!({"filePath": path, "content": large}));
