@@ -303,7 +303,7 @@ pub(crate) enum PolicyCommand {
     Check(PolicyFileArgs),
     /// Add one rule
     #[command(
-        after_help = "Examples:\n  mur policy add no-env --path '**/.env' --op read,write --reason \"keys live there\"\n  mur policy add no-push --command 'git push' --match prefix"
+        after_help = "Example:\n  mur policy add no-env --path '**/.env' --op read,write --reason \"keys live there\"\n  mur policy add no-push --command 'git push' --match prefix"
     )]
     Add(PolicyAddArgs),
     /// Remove one rule

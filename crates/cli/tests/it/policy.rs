@@ -128,7 +128,8 @@ fn of_many_who_add_at_once_nobody_loses_a_rule() {
     let mut found: Vec<&str> =
         shown["hardBlocks"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap()).collect();
     let mut expected: Vec<&str> = ids.iter().map(String::as_str).collect();
-    (found.sort_unstable(), expected.sort_unstable());
+    found.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(found, expected);
 }
 

@@ -42,27 +42,10 @@ fn signed(body: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-#[test]
-fn a_threaded_conversation_loses_nothing_on_its_way_between_two_providers() {
-    let look = |id: &str| Turn::new().tool_raw(id, "files_inspect", r#"{"filePath": "a.txt"}"#);
-    let twice = look("one").tool_raw("two", "files_inspect", r#"{"filePath": "b.txt"}"#);
-    let first = vec![
-        Turn::new().thinking(THOUGHTS[0], "sig-1").tool_raw("zero", "files_inspect", r#"{"filePath": "a.txt"}"#),
-        Turn::new().text("done by the first"),
-        Turn::new().thinking(THOUGHTS[1], "sig-2").text("done by the first again"),
-        Turn::new().text("and once more"),
-    ];
-    let stage = Stage::new(Wire::Anthropic, "files_inspect", first);
-    let second = vec![twice, Turn::new().text("done by the second"), Turn::new().text("the second again")];
-    let other = ModelServer::turns(second).api_key(KEY).start_on_thread();
-    for name in ["a.txt", "b.txt"] {
-        std::fs::write(stage.mur.home.workdir().join(name), "words\n").unwrap();
-    }
-    let (one, two) = (stage.server.url(), other.url());
-    stage.mur.home.write(
-        "agent/murmur.yaml",
-        format!(
-            r#"name: agent
+/// A capsule whose primary is on anthropic at `one`, its alternate on openai at `two`.
+fn manifest(one: &str, two: &str) -> String {
+    format!(
+        r#"name: agent
 version: 0.1.0
 artifacts:
   - name: anthropic
@@ -83,8 +66,26 @@ capabilities: {{ tools: [files_inspect] }}
 control: {{ settings: [inference.driver] }}
 lifecycle: {{ task_acceptance: queue, after_task: sleep, conversation: threaded }}
 "#
-        ),
-    );
+    )
+}
+
+#[test]
+fn a_threaded_conversation_loses_nothing_on_its_way_between_two_providers() {
+    let look = |id: &str| Turn::new().tool_raw(id, "files_inspect", r#"{"filePath": "a.txt"}"#);
+    let twice = look("one").tool_raw("two", "files_inspect", r#"{"filePath": "b.txt"}"#);
+    let first = vec![
+        Turn::new().thinking(THOUGHTS[0], "sig-1").tool_raw("zero", "files_inspect", r#"{"filePath": "a.txt"}"#),
+        Turn::new().text("done by the first"),
+        Turn::new().thinking(THOUGHTS[1], "sig-2").text("done by the first again"),
+        Turn::new().text("and once more"),
+    ];
+    let stage = Stage::new(Wire::Anthropic, "files_inspect", first);
+    let second = vec![twice, Turn::new().text("done by the second"), Turn::new().text("the second again")];
+    let other = ModelServer::turns(second).api_key(KEY).start_on_thread();
+    for name in ["a.txt", "b.txt"] {
+        std::fs::write(stage.mur.home.workdir().join(name), "words\n").unwrap();
+    }
+    stage.mur.home.write("agent/murmur.yaml", manifest(&stage.server.url(), &other.url()));
     let session = Serving::start(&stage, &[]);
     let ask = |task: &str| {
         let conversations = stage.mur.home.home().join("conversations");
