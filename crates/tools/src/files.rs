@@ -34,7 +34,7 @@ pub(crate) use list::List;
 pub(crate) use node::Node;
 pub(crate) use place::{Place, Reach};
 pub(crate) use read::Read;
-pub(crate) use root::Root;
+pub(crate) use root::{Root, real_path};
 pub(crate) use search::Search;
 pub(crate) use site::Site;
 pub(crate) use tool::{Draft, FileTool, file_tool};

@@ -1,12 +1,16 @@
-//! `git_status` and `git_diff`: the host's git, made unable to run what a repository brings along.
+//! The git tools: the host's git, made unable to run what a repository brings along.
 //!
-//! These are looking tools, offered without any shell grant, on repositories that the agent may have
-//! written itself. So git runs on a stand-in (`repository`) with a configuration of ours, an environment
+//! `git_status` and `git_diff` look, `git_commit` commits. They are offered without any shell grant, on
+//! repositories that the agent may have written itself. So git runs on a stand-in (`repository`) with a configuration of ours, an environment
 //! of its own, no optional locks, no lazy fetches, no external or text conversions and no submodules.
 //! Paths that the policy refuses are withheld and counted.
 //!
 //! Not covered: `git` itself is trusted, as found outside of what the agent can write.
 
+mod commit;
+mod identity;
+mod lock;
+mod refusal;
 mod repository;
 mod status;
 
@@ -24,6 +28,8 @@ use crate::Environment;
 use crate::definition::{About, Definition};
 use crate::execution::waiting;
 use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes};
+pub use commit::git_commit;
+pub(crate) use refusal::CommitRefused;
 use repository::{Repository, StandIn, discover};
 use status::Status;
 
@@ -123,16 +129,17 @@ impl Session {
         });
         let (repository, stand_in) = made.await.map_err(std::io::Error::from)??;
         permit.confirm_path(Operation::Read, &repository.top.join(&repository.path))?;
-        for real in &stand_in.reads {
-            permit.confirm_path(Operation::Read, real)?;
-        }
         let mut session = Self { processes, permit, cancel, program, repository, stand_in };
         session.take_configuration().await?;
         Ok(session)
     }
 
-    /// Reads the repository's own configuration as data, and keeps what is harmless.
-    async fn take_configuration(&mut self) -> Result<(), Halt> {
+    /// Judges what the stand-in leads to, then reads the repository's own configuration as data and keeps
+    /// what is harmless. Gives all of it.
+    async fn take_configuration(&mut self) -> Result<Vec<(String, String)>, Halt> {
+        for real in &self.stand_in.reads {
+            self.permit.confirm_path(Operation::Read, real)?;
+        }
         let mut entries = Vec::new();
         for file in self.repository.configs().collect::<Vec<_>>() {
             let real = file.canonicalize()?;
@@ -146,14 +153,10 @@ impl Session {
                 "--null".into(),
             ];
             let listed = self.git(args, None).await?;
-            for entry in listed.stdout.captured.head.split(|byte| *byte == 0) {
-                let text = String::from_utf8_lossy(entry);
-                // A key without a value is a switch that is on.
-                let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
-                entries.push((key.to_owned(), value.to_owned()));
-            }
+            entries.extend(listing(&listed.stdout.captured.head));
         }
-        Ok(self.stand_in.configure(&entries)?)
+        self.stand_in.configure(&entries)?;
+        Ok(entries)
     }
 
     async fn status(&mut self) -> Result<RawResult, Halt> {
@@ -256,18 +259,22 @@ impl Session {
 
     /// Runs git to a success.
     async fn git(&mut self, args: impl IntoIterator<Item = OsString>, log: Option<String>) -> Result<Finished, Halt> {
+        self.git_with(args, With { log, ..With::default() }).await
+    }
+
+    async fn git_with(&mut self, args: impl IntoIterator<Item = OsString>, with: With<'_>) -> Result<Finished, Halt> {
         let cwd = self.repository.top.clone();
         let own = ["git", "--no-pager", "--no-replace-objects"].into_iter().map(OsString::from);
         let argv: Vec<OsString> = own.chain(args).collect();
         let cleared = self.permit.confirm_process(&self.program, &argv, &cwd)?;
         let job = Job {
             argv,
-            env: self.variables(),
+            env: self.variables().into_iter().chain(with.variables.iter().cloned()).collect(),
             cwd,
             gateways: Vec::new(),
-            stdin: None,
+            stdin: with.stdin,
             timeout: self.processes.timeout,
-            log,
+            log: with.log,
         };
         let finished = proc::run(&self.processes, cleared, job, &mut self.cancel).await?;
         if finished.succeeded() {
@@ -300,6 +307,26 @@ impl Session {
             .map(|(name, value)| (name.into(), value))
             .collect()
     }
+}
+
+/// What one run of git gets beside its arguments.
+#[derive(Default)]
+struct With<'a> {
+    stdin: Option<Vec<u8>>,
+    variables: &'a [(OsString, OsString)],
+    /// The call whose log holds what is too long to show.
+    log: Option<String>,
+}
+
+/// The entries of `git config --list --null`.
+fn listing(output: &[u8]) -> Vec<(String, String)> {
+    let entries = output.split(|byte| *byte == 0).map(|entry| {
+        let text = String::from_utf8_lossy(entry);
+        // A key without a value is a switch that is on.
+        let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
+        (key.to_owned(), value.to_owned())
+    });
+    entries.collect()
 }
 
 fn diff_args(staged: bool) -> Vec<OsString> {

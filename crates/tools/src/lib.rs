@@ -35,7 +35,7 @@ pub use environment::Environment;
 pub use error::ToolError;
 pub use files::Nearest;
 pub use gateway::{Gateway, GatewayGrant, OpenGateway};
-pub use git::{git_diff, git_status};
+pub use git::{git_commit, git_diff, git_status};
 pub use native::native_tool;
 pub use patch::{FileChange, FileDiff, Misfit, ParsedPatch, PatchError};
 pub use proc::{Directories, EnvironmentGrant, ProcessEnvironment, Processes, process_limits};

@@ -146,6 +146,40 @@ impl Repository {
         Ok(stand_in)
     }
 
+    /// Makes the stand-in fit for a commit: git gets a copy of the index, because only the repository's own
+    /// lock may replace that, and the logs of references, so that it notes what it changes.
+    pub(super) fn for_commit(&self, stand_in: &mut StandIn) -> Result<(), ProcessError> {
+        let index = stand_in.dir.path().join("index");
+        if index.is_symlink() {
+            let real = fs::read_link(&index)?;
+            fs::remove_file(&index)?;
+            fs::copy(&real, &index)?;
+            // By the index's own time git tells which files it cannot know by theirs.
+            fs::File::open(&index)?.set_modified(real.metadata()?.modified()?)?;
+        }
+        fs::create_dir(stand_in.dir.path().join("logs"))?;
+        for (from, name) in [(&self.git_dir, "logs/HEAD"), (&self.common_dir, "logs/refs")] {
+            if let Some(real) = self.own(from, name)? {
+                stand_in.link(&real, name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is under way in the repository and ends in a commit of its own.
+    pub(super) fn under_way(&self) -> Option<&'static str> {
+        const MARKS: &[(&str, &str)] = &[
+            ("MERGE_HEAD", "a merge"),
+            ("CHERRY_PICK_HEAD", "a cherry-pick"),
+            ("REVERT_HEAD", "a revert"),
+            ("rebase-merge", "a rebase"),
+            ("rebase-apply", "a rebase"),
+            ("sequencer", "a sequence of picks"),
+        ];
+        let there = |name: &str| self.git_dir.join(name).symlink_metadata().is_ok();
+        MARKS.iter().find(|(name, _)| there(name)).map(|(_, what)| *what)
+    }
+
     /// The real path of a part of the repository, when it has that part as a file or directory.
     fn own(&self, from: &Path, name: &str) -> Result<Option<PathBuf>, ProcessError> {
         let path = from.join(name);
@@ -260,7 +294,7 @@ impl StandIn {
     /// Writes the configuration: no index over many packs, which names them by paths that may leave, and of `entries` what is known to be harmless.
     pub(super) fn configure(&self, entries: &[(String, String)]) -> io::Result<()> {
         let mut text = String::from(
-            "[core]\n\tbare = false\n\tquotepath = false\n\tmultipackindex = false\n[diff]\n\tautorefreshindex = false\n",
+            "[core]\n\tbare = false\n\tquotepath = false\n\tmultipackindex = false\n\tsplitindex = false\n[diff]\n\tautorefreshindex = false\n",
         );
         for (key, value) in entries.iter().filter(|(key, value)| harmless(key) && plain(value)) {
             if let Some((section, name)) = key.split_once('.') {
@@ -296,6 +330,8 @@ fn harmless(key: &str) -> bool {
         "core.checkstat",
         "core.sparsecheckout",
         "core.sparsecheckoutcone",
+        "core.sharedrepository",
+        "core.logallrefupdates",
         "index.sparse",
     ];
     let extension = key.strip_prefix("extensions.");

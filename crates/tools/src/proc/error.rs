@@ -89,6 +89,9 @@ pub(crate) enum ProcessError {
     /// The list of changed paths does not fit, so no path of it can be judged.
     #[error("too many files are changed to show them at once")]
     TooManyChanges,
+    /// A commit that is not made.
+    #[error(transparent)]
+    Commit(#[from] crate::git::CommitRefused),
     /// Git ran and failed.
     #[error("git failed ({end}): {said}")]
     Git {
@@ -101,7 +104,11 @@ pub(crate) enum ProcessError {
 
 impl Failure for ProcessError {
     fn for_model(&self) -> String {
-        let ran = if matches!(self, Self::Git { .. } | Self::TooManyChanges) { "" } else { ". Nothing ran" };
+        let ran = match self {
+            Self::Git { .. } | Self::TooManyChanges => "",
+            Self::Commit(_) => ". Nothing was committed",
+            _ => ". Nothing ran",
+        };
         match self.hint() {
             Some(hint) => format!("{self}{ran}.\n{hint}"),
             None => format!("{self}{ran}."),
@@ -126,6 +133,7 @@ impl ProcessError {
             ),
             Self::TooManyChanges => Some("ask for a part of them with `path`"),
             Self::Start(error) => error.hint(),
+            Self::Commit(refused) => refused.hint(),
             Self::ToolProgram { .. }
             | Self::NotCleared
             | Self::Gateway { .. }

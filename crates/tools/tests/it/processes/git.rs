@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Host;
 
-fn git(dir: &Path, args: &[&str]) -> String {
+pub(super) fn git(dir: &Path, args: &[&str]) -> String {
     let output = Command::new("git")
         .args([
             "-c",
@@ -31,13 +31,13 @@ fn git(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn write(path: impl AsRef<Path>, text: &str) {
+pub(super) fn write(path: impl AsRef<Path>, text: &str) {
     std::fs::create_dir_all(path.as_ref().parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
 /// A repository at the root with one commit: `a.txt`, `b.txt` and `sub/c.txt`.
-fn repository(host: &Host) {
+pub(super) fn repository(host: &Host) {
     git(&host.work(""), &["init", "-q"]);
     for name in ["a.txt", "b.txt", "sub/c.txt"] {
         write(host.work(name), "one\ntwo\n");

@@ -4,6 +4,7 @@
 //! that nothing of a process tree is left, it waits for the end of a pipe that the whole tree holds
 //! open: an event, not a guess. The deadline around each call only turns a hang into a failure.
 
+mod commit;
 mod git;
 mod logs;
 mod native;
@@ -34,6 +35,8 @@ struct Host {
     environment: Environment,
     processes: Arc<Processes>,
     rules: Rules,
+    /// The task that the calls belong to; without one, each is a task of its own.
+    task: Option<Policy>,
 }
 
 /// What the model got.
@@ -75,7 +78,7 @@ impl Host {
         };
         let environment = Environment::open(&work).unwrap();
         let rules = Rules::new(environment.root().to_owned());
-        Self { dir, environment, processes: Arc::new(processes), rules }
+        Self { dir, environment, processes: Arc::new(processes), rules, task: None }
     }
 
     fn work(&self, below: impl AsRef<Path>) -> PathBuf {
@@ -114,7 +117,8 @@ impl Host {
         let proposal = tool
             .propose("call_1", input.as_object().unwrap())
             .unwrap_or_else(|bad| panic!("bad input: {}", bad.0.as_str()));
-        match Policy::new(self.rules.clone()).review(proposal.action).await {
+        let policy = self.task.clone().unwrap_or_else(|| Policy::new(self.rules.clone()));
+        match policy.review(proposal.action).await {
             Review::Allowed(approved) => match approved.renew().await {
                 Ok(permit) => proposal.execution.run(permit, cancel).await,
                 Err(denial) => Outcome::Refused(denial),
