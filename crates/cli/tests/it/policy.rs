@@ -254,3 +254,39 @@ fn commands_of_a_serving_session_are_judged_task_by_task() {
     assert_eq!(stage.mur.run(&["stop"]).status, Some(0));
     session.end();
 }
+
+/// The commands of the worked rules in docs/permissions.md.
+fn worked() -> Vec<String> {
+    let page = include_str!("../../../../docs/permissions.md");
+    let table = page.split("## Worked rules").nth(1).unwrap().split("\n## ").next().unwrap();
+    let cells = table.lines().filter_map(|line| line.split_once("| `add ")?.1.strip_suffix("` |"));
+    cells.map(|rest| format!("add {}", rest.replace("\\|", "|"))).collect()
+}
+
+#[test]
+fn the_worked_rules_of_the_docs_are_rules() {
+    let mur = Mur::new();
+    let rules = worked();
+    assert!(rules.len() >= 7, "{rules:?}");
+    for rule in &rules {
+        let program = mur.command(&[]).get_program().to_owned();
+        let mut shell = std::process::Command::new("sh");
+        shell.arg("-c").arg(format!("\"$0\" policy {rule}")).arg(program).env("MURMUR_HOME", mur.home.home());
+        let ran = Ran::of(shell.current_dir(mur.home.workdir()));
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{rule}: {ran:?}");
+    }
+    for (args, status) in [
+        (&["--path", "a/.env.local"][..], 1),
+        (&["--path", "a/notes.txt"], 0),
+        (&["--op", "write", "--path", "infra/main.tf"], 1),
+        (&["--op", "write", "--path", "infrastructure/main.tf"], 0),
+        (&["--op", "write", "--path", "x/Cargo.lock"], 1),
+        (&["--command", "sudo git push --force"], 1),
+        (&["--command", "git pull"], 0),
+        (&["--command", "make && curl http://x"], 1),
+        (&["--op", "execute", "--path", "bin/deploy.sh"], 1),
+    ] {
+        let ran = policy(&mur, &[&["test"], args].concat());
+        assert_eq!(ran.status, Some(status), "{args:?}: {ran:?}");
+    }
+}
