@@ -27,7 +27,6 @@ const ROWS: &[(&str, When, &str)] = &[
     ("artifacts[].runtime", Is("mod"), "mods are not started"),
     ("artifacts[].capabilities", Declared, "grants of single artifacts are not enforced"),
     ("inference.transport", Is("process"), "coding CLIs are not run as the loop"),
-    ("capabilities.tools[]", Is("git_commit"), "the built-in tool is not offered"),
     ("capabilities.tools[]", Is("spawn_subagent"), "the built-in tool is not offered"),
     ("capabilities.tools[]", Is("mcp"), "MCP connections are not reached"),
     ("capabilities.network", Declared, "which hosts are reached is not enforced"),
@@ -37,7 +36,6 @@ const ROWS: &[(&str, When, &str)] = &[
     ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
     ("capabilities.peers", Declared, "other capsules are not called"),
     ("lifecycle.shell_grace_secs", IsNot("0"), "commands do not go on in the background"),
-    ("verify", Declared, "there is no commit gate"),
     ("exports", Declared, "files are not shared"),
 ];
 

@@ -15,7 +15,7 @@ fn everything_that_is_not_done_yet_is_named() {
 
 #[test]
 fn one_finding_looks_like_this() {
-    let capsule = Capsule::least("verify: [cargo test]\n");
+    let capsule = Capsule::least("capabilities:\n  spawn: { max_depth: 1 }\n");
     let loaded = capsule.load().unwrap();
     let found: String = manifest::unsupported(&loaded).iter().map(manifest::Diagnostic::render).collect();
     insta::assert_snapshot!(capsule.short(&found));
@@ -25,7 +25,7 @@ fn one_finding_looks_like_this() {
 fn what_is_done_is_not_named() {
     let capsule = Capsule::least(
         "capabilities:
-  tools: [files_read, files_write, files_edit, files_patch, shell_exec, git_status, git_diff]
+  tools: [files_read, files_write, files_edit, files_patch, shell_exec, git_status, git_diff, git_commit]
   filesystem: { scope: src, read_only: [tests], workdir_exec: false }
   shell: { allow: [git], strip_env: [\"A*\"], baseline_env: [PATH], timeout_secs: 5 }
   env: { allow: [LANG] }
@@ -34,7 +34,7 @@ fn what_is_done_is_not_named() {
 control: {}
 lifecycle: { task_acceptance: single, after_task: exit, queue_depth: 8, conversation: stateless }
 profile: []
-verify: []
+verify: [cargo test]
 trace: { capture: none }
 ",
     );
