@@ -68,7 +68,7 @@ pub use error::{Error, LineFault, Unsafe};
 pub use event::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, EventSpec, GatewayCredential, Inference, InferenceError, InputReceived,
-    InputRequired, KeyRule, KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf,
+    InputRequired, KeyRule, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf,
     TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict, reference_markdown,
 };
 pub use home::Home;

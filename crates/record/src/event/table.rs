@@ -115,6 +115,12 @@ events! {
         traceparent: Option<&'a str> = "the W3C trace context that came with it";
         fence_lookalikes: Option<u64> = "how many look-alikes of a fence marker its text holds";
     }
+    RequestRouted(RequestRouted) = "request_routed", "Skills and context documents were put in order for a task. It decides no permission and no tool's existence." {
+        task_id: &'a TaskId = "the task";
+        action: Option<&'a str> = "what the task is for, as the word that it was started with";
+        skills: &'a [&'a str] = "the skills, those that bear most on the task first";
+        documents: &'a [&'a str] = "the context documents, in the same order";
+    }
     Inference(Inference) = "inference", "A model answered. Its line is the parent of what its turn does." {
         turn: u32 = "the turn within the task, from 0";
         task_id: &'a TaskId = "the task";

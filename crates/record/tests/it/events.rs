@@ -3,7 +3,7 @@
 use record::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, GatewayCredential, Inference, InferenceError, InputReceived,
-    InputRequired, KeySpec, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd,
+    InputRequired, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd,
     TaskReceived, TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
 };
 use secrets::Redactor;
@@ -43,7 +43,7 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
     let (source, origin, trust, lane) = (TaskSource::Cli, Origin::Event, Trust::Untrusted, Lane::Background);
     let grants = json!({"tools": ["files_read"]});
     let ids = [message_id.clone()];
-    let events: [Event<'_>; 5] = [
+    let events: [Event<'_>; 6] = [
         SessionStart {
             scripted: some(full, true),
             resumed_from: some(full, &session),
@@ -64,6 +64,7 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             ..support::task_start(task_id, context_id, message_id)
         }
         .into(),
+        RequestRouted { task_id, action: some(full, "commit"), skills: &["house-style"], documents: &[] }.into(),
         Inference {
             driver_choice: some(full, "primary"),
             model: some(full, "m"),
