@@ -19,7 +19,7 @@ use paths::PathSet;
 use crate::boundaries::Unreadable;
 use crate::document::{Base, Document, Operations, Subject};
 use crate::links::{FileId, LinkIndex};
-use crate::realpath::{Resolved, realpath};
+use crate::realpath::{Resolved, realpath, realpath_of_process};
 use crate::shell::{Analysis, MAX_ENTRIES, expand};
 use crate::{HardBlock, Operation};
 
@@ -142,7 +142,43 @@ impl Compiled {
         if let Some(matched) = self.lexical(operation, &plain) {
             return Some(PathFinding::Rule(matched));
         }
-        let real = match realpath(path) {
+        self.followed(operation, &plain, realpath(path), links)
+    }
+
+    /// The same for a path that a process looks up which starts in one of these directories.
+    fn path_of_process(
+        &self,
+        operation: Operation,
+        path: &Path,
+        cwds: &[PathBuf],
+        links: &LinkIndex,
+    ) -> Option<PathFinding> {
+        if !self.governs_paths(operation) {
+            return None;
+        }
+        let plain = crate::lexical(path);
+        if let Some(matched) = self.lexical(operation, &plain) {
+            return Some(PathFinding::Rule(matched));
+        }
+        for cwd in cwds {
+            let (resolved, depends) = realpath_of_process(path, cwd);
+            let found = self.followed(operation, &plain, resolved, links);
+            if found.is_some() || !depends {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Judges what a path's links lead to.
+    fn followed(
+        &self,
+        operation: Operation,
+        plain: &Path,
+        resolved: Resolved,
+        links: &LinkIndex,
+    ) -> Option<PathFinding> {
+        let real = match resolved {
             Resolved::Unresolvable => return Some(PathFinding::Unresolvable),
             Resolved::Path(real) => real,
         };
@@ -189,12 +225,14 @@ impl Compiled {
 
     /// What a command's paths and file name patterns run into, as the file system is now.
     pub(crate) fn command_paths(&self, analysis: &Analysis, links: &LinkIndex) -> Vec<PathFinding> {
-        let named = analysis.paths().iter().filter_map(|effect| self.path(effect.operation, &effect.path, links));
-        let mut found: Vec<PathFinding> = named.collect();
+        let cwds = analysis.directories();
+        let one = |operation, path: &Path| self.path_of_process(operation, path, cwds, links);
+        let mut found: Vec<PathFinding> =
+            analysis.paths().iter().filter_map(|effect| one(effect.operation, &effect.path)).collect();
         let mut left = MAX_ENTRIES;
         for effect in analysis.patterns().iter().filter(|effect| self.governs_paths(effect.operation)) {
             match expand(&effect.base, &effect.pattern, &mut left) {
-                Some(paths) => found.extend(paths.iter().filter_map(|path| self.path(effect.operation, path, links))),
+                Some(paths) => found.extend(paths.iter().filter_map(|path| one(effect.operation, path))),
                 None => found.push(PathFinding::Unindexed),
             }
         }

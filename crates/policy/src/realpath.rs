@@ -4,7 +4,11 @@
 //! creates what the link names. So the links are followed here, one component at a time: what is missing
 //! is taken as it is written. The answer is true when it is given and perhaps not later: what is opened is
 //! judged again by its descriptor.
+//!
+//! `/proc/self` is another directory for each process. A path that a process is going to look up is
+//! followed as that process will see it, which is never what the links there say to this one.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -29,6 +33,65 @@ pub enum Resolved {
 /// Follows the links of an absolute path.
 #[must_use]
 pub fn realpath(path: &Path) -> Resolved {
+    resolve(path, None)
+}
+
+/// Follows the links of an absolute path as a process will that runs in `cwd`, and tells whether the answer
+/// depends on that directory.
+pub(crate) fn realpath_of_process(path: &Path, cwd: &Path) -> (Resolved, bool) {
+    let view = View { cwd, asked: Cell::new(false) };
+    let resolved = resolve(path, Some(&view));
+    (resolved, view.asked.get())
+}
+
+/// What a process that is yet to start will find below `/proc/self`.
+struct View<'a> {
+    cwd: &'a Path,
+    /// Whether its directory made a difference.
+    asked: Cell<bool>,
+}
+
+/// What a path that was walked so far is to a process.
+enum Seen<'a> {
+    /// Something that is the same for all.
+    Common,
+    /// A part of its own directory in `/proc` that leads nowhere else.
+    Own,
+    /// A link to this.
+    Link(&'a Path),
+    /// Something of which only the process will know what it is.
+    Unknown,
+}
+
+impl View<'_> {
+    fn see(&self, real: &Path, is_last: bool) -> Seen<'_> {
+        let Ok(below) = real.strip_prefix("/proc") else { return Seen::Common };
+        let mut parts = below.iter().map(OsStr::as_bytes);
+        match parts.next() {
+            Some(b"self") => {}
+            Some(b"thread-self") if below.iter().nth(1).is_none() => {
+                return Seen::Link(Path::new("/proc/self/task/self"));
+            }
+            _ => return Seen::Common,
+        }
+        let mut part = parts.next();
+        if part == Some(b"task") && parts.next().is_some() {
+            part = parts.next();
+        }
+        match part {
+            Some(b"cwd") if parts.next().is_none() => {
+                self.asked.set(true);
+                Seen::Link(self.cwd)
+            }
+            Some(b"root") if parts.next().is_none() => Seen::Link(Path::new("/")),
+            // An open file was judged when it was opened; what is below an open directory was not.
+            Some(b"fd") if parts.next().is_some() && !is_last => Seen::Unknown,
+            _ => Seen::Own,
+        }
+    }
+}
+
+fn resolve(path: &Path, view: Option<&View<'_>>) -> Resolved {
     if has_no_links(path) {
         return Resolved::Path(crate::lexical(path));
     }
@@ -46,23 +109,27 @@ pub fn realpath(path: &Path) -> Resolved {
             continue;
         }
         real.push(&name);
-        match rustix::fs::readlink(&real, Vec::new()) {
-            Ok(target) => {
-                links += 1;
-                if links > MAX_LINKS {
-                    return Resolved::Unresolvable;
-                }
-                let target = Path::new(OsStr::from_bytes(target.to_bytes()));
-                real.pop();
-                if target.is_absolute() {
-                    real = PathBuf::from("/");
-                }
-                rest.append(&mut reversed(target));
-            }
-            // No link; or there is nothing here, or nothing that can be entered, so no link either.
-            Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => {}
-            Err(_) => return Resolved::Unresolvable,
+        let link = match view.map_or(Seen::Common, |view| view.see(&real, rest.is_empty())) {
+            Seen::Common => match rustix::fs::readlink(&real, Vec::new()) {
+                Ok(target) => Some(PathBuf::from(OsStr::from_bytes(target.to_bytes()))),
+                // No link; or there is nothing here, or nothing that can be entered, so no link either.
+                Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => None,
+                Err(_) => return Resolved::Unresolvable,
+            },
+            Seen::Own => None,
+            Seen::Link(target) => Some(target.to_owned()),
+            Seen::Unknown => return Resolved::Unresolvable,
+        };
+        let Some(target) = link else { continue };
+        links += 1;
+        if links > MAX_LINKS {
+            return Resolved::Unresolvable;
         }
+        real.pop();
+        if target.is_absolute() {
+            real = PathBuf::from("/");
+        }
+        rest.append(&mut reversed(&target));
     }
     Resolved::Path(real)
 }
@@ -115,6 +182,30 @@ mod tests {
             ("a/b/", "a/b"),
         ] {
             assert_eq!(real(&root.join(given)), Some(root.join(expected)), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_process_sees_its_own_directory_in_proc() {
+        let cwd = Path::new("/nowhere/work");
+        for (given, expected, depends) in [
+            ("/proc/self/cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/cwd/../a", Some("/nowhere/a"), true),
+            ("/proc/self/fd/../cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/task/17/cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/task/17/../../cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/thread-self/cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/thread-self/../../cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/root/a", Some("/a"), false),
+            ("/proc/self/root/proc/self/cwd/a", Some("/nowhere/work/a"), true),
+            ("/dev/fd/../cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/fd/7", Some("/proc/self/fd/7"), false),
+            ("/proc/self/fd/7/a", None, false),
+            ("/proc/self/status", Some("/proc/self/status"), false),
+            ("/proc/selfish/cwd", Some("/proc/selfish/cwd"), false),
+        ] {
+            let expected = expected.map_or(Resolved::Unresolvable, |path| Resolved::Path(path.into()));
+            assert_eq!(realpath_of_process(Path::new(given), cwd), (expected, depends), "{given}");
         }
     }
 

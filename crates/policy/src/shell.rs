@@ -103,6 +103,8 @@ pub struct Analysis {
     commands: Vec<Simple>,
     paths: Vec<PathEffect>,
     patterns: Vec<PathPattern>,
+    /// The directories that what names them may run in.
+    directories: Vec<PathBuf>,
     /// Whether more paths are named than are noted here.
     too_many_paths: bool,
     unclear: Option<&'static str>,
@@ -177,6 +179,11 @@ impl Analysis {
         &self.patterns
     }
 
+    /// The directories in which the commands may run that name them.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
     /// Whether more paths are named than [`Self::paths`] and [`Self::patterns`] hold.
     pub(crate) fn has_too_many_paths(&self) -> bool {
         self.too_many_paths
@@ -230,6 +237,7 @@ impl<'a> Work<'a> {
             commands: Vec::new(),
             paths: Vec::new(),
             patterns: Vec::new(),
+            directories: Vec::new(),
             too_many_paths: false,
             unclear: None,
         };
@@ -262,6 +270,11 @@ impl<'a> Work<'a> {
     fn path(&mut self, operation: Operation, word: &Word, place: &Place) {
         let room = self.analysis.paths.len() < MAX_COMMANDS && self.analysis.patterns.len() < MAX_PATTERNS;
         self.analysis.too_many_paths |= !room;
+        for base in &place.bases {
+            if !self.analysis.directories.contains(base) {
+                self.analysis.directories.push(base.clone());
+            }
+        }
         let Some(given) = word.path(self.home).filter(|_| room) else {
             if let Some(pattern) = word.pattern(self.home).filter(|_| room) {
                 for base in &place.bases {

@@ -245,7 +245,7 @@ fn option_value(args: &[Word], short: &str, long: &str) -> Option<Word> {
 /// A path made absolute. What `/proc/self` shows of this process is not what it shows of the command.
 pub(super) fn absolute(base: &Path, given: &Path) -> PathBuf {
     let path = base.join(given);
-    for this in ["/proc/self", "/proc/thread-self", "/proc/$$"] {
+    for this in ["/proc/self", "/proc/thread-self"] {
         if let Ok(rest) = path.strip_prefix(this).and_then(|rest| rest.strip_prefix("cwd")) {
             return base.join(rest);
         }

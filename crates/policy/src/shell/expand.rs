@@ -11,8 +11,11 @@ use crate::document::glob_set_pattern;
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 
 /// The paths that match, those of hidden files too. Nothing when there are more than `left` entries to
-/// look at.
+/// look at, or when it may stand for what only the process itself will see in `/proc`.
 pub(crate) fn expand(base: &Path, pattern: &str, left: &mut usize) -> Option<Vec<PathBuf>> {
+    if is_of_process(&base.join(pattern)) {
+        return None;
+    }
     let start = if pattern.starts_with('/') { Path::new("/") } else { base };
     let mut found = vec![start.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -34,9 +37,39 @@ pub(crate) fn expand(base: &Path, pattern: &str, left: &mut usize) -> Option<Vec
     Some(found)
 }
 
+/// Whether a pattern below `/proc` may lead through a process's own directory to somewhere else. The process
+/// that it may mean does not exist yet.
+fn is_of_process(pattern: &Path) -> bool {
+    let plain = crate::lexical(pattern);
+    let Ok(below) = plain.strip_prefix("/proc").or_else(|_| plain.strip_prefix("/dev/fd")) else { return false };
+    let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
+    let wild = |part: &str| part.contains(['*', '?', '[', '\\']);
+    let is_proc = plain.starts_with("/proc");
+    match parts.as_slice() {
+        [_, _, ..] if !is_proc => true,
+        [first, ..] if is_proc && !wild(first) => {
+            first.ends_with("self") || first.bytes().all(|byte| byte.is_ascii_digit())
+        }
+        [_] => false,
+        // What all processes have, and what is no way to elsewhere.
+        [_, name] => wild(name) || matches!(&**name, "cwd" | "root" | "fd" | "task" | "exe" | "map_files"),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_pattern_in_proc_stands_for_is_the_processs_own_affair() {
+        for pattern in ["/proc/*/cwd/k", "/proc/s*/cwd", "/proc/self/c*/k", "/proc/1/*", "/proc/*/*", "/dev/fd/*/k"] {
+            assert_eq!(expand(Path::new("/"), pattern, &mut 1_000_000), None, "{pattern}");
+        }
+        for pattern in ["/proc/*/status", "/proc/[1]", "/proc/sys/k*", "proc*/x"] {
+            assert!(expand(Path::new("/"), pattern, &mut 1_000_000).is_some(), "{pattern}");
+        }
+    }
 
     #[test]
     fn a_pattern_stands_for_what_is_there() {

@@ -58,8 +58,14 @@ impl Word {
         (self.known && !self.quoted).then_some(self.text.as_str())
     }
 
-    /// The path that it names, when it is known.
+    /// The path that it names, when it is known. A shell's own directory in `/proc` is as good as another's.
     pub(super) fn path(&self, home: &Path) -> Option<std::path::PathBuf> {
+        let own = ["$$", "$BASHPID", "${$}", "${BASHPID}"].iter();
+        let mut own = own.filter_map(|pid| self.text.strip_prefix("/proc/")?.strip_prefix(pid));
+        if let Some(rest) = own.next().filter(|rest| !self.known && rest.starts_with('/') && !rest.contains(['$', '`']))
+        {
+            return Some(format!("/proc/self{rest}").into());
+        }
         let text = self.known().filter(|text| !text.is_empty())?;
         match text.strip_prefix('~').filter(|_| self.tilde) {
             Some("") => Some(home.to_owned()),

@@ -1,5 +1,12 @@
 //! The executors at work.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the helpers of tests fail as tests do")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "the helpers of tests fail as tests do, and say what they leave out"
+)]
 
+mod blocks;
 mod files;
 mod processes;
