@@ -111,12 +111,23 @@ pub(crate) struct RunArgs {
     /// The weakest containment that is good enough; raises the manifest's own floor
     #[arg(long, value_name = "CLASS")]
     pub(crate) containment: Option<Class>,
+    /// What the task is for, as a word: `factory` and `commit` let it commit verified work
+    #[arg(long, value_name = "NAME", requires = "task", value_parser = action)]
+    pub(crate) action: Option<String>,
     /// Print JSON lines on stdout: one when the session starts, one when it has ended; or one with the error
     #[arg(long)]
     pub(crate) json: bool,
     /// Print no progress on stderr; warnings, questions, failures and the label of a script stay
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+fn action(word: &str) -> Result<String, &'static str> {
+    if runtime::is_action_name(word) {
+        Ok(word.to_owned())
+    } else {
+        Err("1 to 64 letters, digits, hyphens and underscores")
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

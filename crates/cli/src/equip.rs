@@ -168,6 +168,9 @@ fn builtin(
         }
         (BuiltinTool::GitStatus, Some(processes)) => Ok(vec![tools::git_status(environment, processes)]),
         (BuiltinTool::GitDiff, Some(processes)) => Ok(vec![tools::git_diff(environment, processes)]),
+        (BuiltinTool::GitCommit, Some(processes)) => {
+            Ok(vec![tools::git_commit(environment, processes, &place::git_configs())])
+        }
         _ => tools::builtin_tools([tool.as_str()], environment),
     }
 }

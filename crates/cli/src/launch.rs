@@ -12,8 +12,8 @@ use manifest::{BuiltinDriver, Capture, Containment, Loaded, Manifest, TaskAccept
 use policy::{Policy, Rules, Tool};
 use record::{Home, TraceKey};
 use runtime::{
-    Acceptance, AfterTask, Compaction, ContextDocument, Lifecycle, Limits, Observer, Registry, Setup, SkillEntry,
-    system_prompt,
+    Acceptance, AfterTask, Compaction, ContextDocument, Guidance, Lifecycle, Limits, Observer, Registry, Setup,
+    SkillEntry, system_prompt,
 };
 use secrets::Redactor;
 use store::StoreConfig;
@@ -45,6 +45,7 @@ pub(crate) struct Launch {
     rules: Rules,
     store: StoreConfig,
     system: String,
+    guidance: Guidance,
     belongings: Belongings,
     warnings: Vec<String>,
 }
@@ -95,7 +96,9 @@ impl Launch {
         warnings.extend(choices.warnings.iter().cloned());
         warnings.extend(equipment.warnings);
         warnings.extend(address.warning());
-        let system = system(&loaded.manifest, args.system_prompt.as_deref());
+        let guidance = guidance(&loaded.manifest);
+        let operator = args.system_prompt.as_deref().or(loaded.manifest.inference.system_prompt.as_deref());
+        let system = system_prompt(operator, &guidance.documents, &guidance.skills);
         let (tools, rules) = (equipment.tools, equipment.rules);
         let export = Export::start(&loaded.manifest, &session, &redactor)?;
         let latest = earlier.as_ref().and_then(|earlier| earlier.contexts.last().cloned());
@@ -115,6 +118,7 @@ impl Launch {
             rules,
             store,
             system,
+            guidance,
             belongings,
             warnings,
         })
@@ -211,6 +215,8 @@ impl Launch {
             system: self.system,
             registry: Registry::new(self.tools, missing_grant),
             policy: Policy::with_boundaries(self.rules, boundaries),
+            verify: self.loaded.manifest.verify.iter().map(|command| command.as_str().to_owned()).collect(),
+            guidance: self.guidance,
             redactor: self.redactor,
             limits,
             compaction,
@@ -301,18 +307,18 @@ fn floor(manifest: &Manifest, wanted: Option<Class>) -> Result<(), Failure> {
     Err(Failure::unusable(message).code("E-CAP-003").hint(hint))
 }
 
-fn system(manifest: &Manifest, given: Option<&str>) -> String {
-    let documents: Vec<ContextDocument> = manifest
+fn guidance(manifest: &Manifest) -> Guidance {
+    let documents = manifest
         .profile
         .iter()
         .map(|document| ContextDocument { name: document.path.declared.clone(), text: document.text.clone() })
         .collect();
-    let skills: Vec<SkillEntry> = manifest
+    let skills = manifest
         .skills()
         .map(|(artifact, skill)| SkillEntry {
             name: artifact.name.as_str().to_owned(),
             description: skill.description.clone(),
         })
         .collect();
-    system_prompt(given.or(manifest.inference.system_prompt.as_deref()), &documents, &skills)
+    Guidance { skills, documents }
 }

@@ -62,6 +62,18 @@ impl Drop for Belongings {
     }
 }
 
+/// Where the operator's git configuration stands, the file that counts first before the others.
+pub(crate) fn git_configs() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(named) = variable("GIT_CONFIG_GLOBAL") {
+        return vec![named];
+    }
+    let home = variable("HOME");
+    let config = variable("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
+    let files = [home.map(|home| home.join(".gitconfig")), config.map(|config| config.join("git/config"))];
+    files.into_iter().flatten().filter(|path| path.is_absolute()).collect()
+}
+
 fn unusable_workdir(message: String) -> Failure {
     Failure::unusable(message).code("E-RUN-002")
 }

@@ -163,6 +163,8 @@ fn setup(home: Home) -> Setup {
         system: String::new(),
         registry: Registry::new(Vec::new(), |_| "no grant"),
         policy: Policy::new(Rules::new("/w".into())),
+        verify: Vec::new(),
+        guidance: Default::default(),
         redactor: Redactor::new(),
         limits: runtime::Limits { max_turns: 1, max_tokens: 1000, max_session_tokens: None },
         compaction: None,

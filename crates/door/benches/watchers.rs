@@ -131,6 +131,8 @@ fn session(took: Arc<Mutex<Vec<u64>>>) -> (Session, SessionHandle, tempfile::Tem
         system: String::new(),
         registry: Registry::new(Vec::new(), |_| "no grant"),
         policy: Policy::new(Rules::new("/w".into())),
+        verify: Vec::new(),
+        guidance: Default::default(),
         redactor: Redactor::new(),
         limits: runtime::Limits { max_turns: 1, max_tokens: 100, max_session_tokens: None },
         compaction: None,
@@ -156,8 +158,15 @@ fn serve(mut session: Session) {
 /// Runs one task to its end.
 fn run(handle: &SessionHandle, frames: usize) {
     let text = frames.to_string();
-    let new =
-        NewTask { text, source: TaskSource::A2a, claim: None, context: None, traceparent: None, message_id: None };
+    let new = NewTask {
+        text,
+        source: TaskSource::A2a,
+        claim: None,
+        context: None,
+        traceparent: None,
+        message_id: None,
+        action: None,
+    };
     let task = handle.submit(Caller::Operator, new).unwrap().id;
     while !handle.task(Caller::Operator, &task).unwrap().state.is_final() {
         std::thread::sleep(Duration::from_millis(5));

@@ -134,8 +134,8 @@ impl Asked<'_> {
     fn hand_in(&self, message: Message) -> Result<TaskView, Fault> {
         let (session, Sender { caller, claim, traceparent }) = (&self.site.session, self.sender);
         let Some(task) = message.task else {
-            let Message { id: message_id, text, context, .. } = message;
-            let new = NewTask { text, source: TaskSource::A2a, claim, context, traceparent, message_id };
+            let Message { id: message_id, text, context, action, .. } = message;
+            let new = NewTask { text, source: TaskSource::A2a, claim, context, traceparent, message_id, action };
             return session.submit(caller, new).map_err(|error| self.refused(error));
         };
         let view = session.task(caller, &task)?;

@@ -22,6 +22,8 @@ pub(crate) struct Message {
     /// The task that it answers.
     pub(crate) task: Option<TaskId>,
     pub(crate) context: Option<ContextId>,
+    /// What the task is for, as its sender says in `metadata.action`; of a new task's message alone.
+    pub(crate) action: Option<String>,
     /// Whether the sender wants to have the task when it has ended.
     pub(crate) waits: bool,
     /// How much of the task's history the sender wants.
@@ -62,6 +64,7 @@ impl Message {
             text,
             task: params::text(message, "taskId")?.map(task_id).transpose()?,
             context: params::text(message, "contextId")?.map(context_id).transpose()?,
+            action: action(message)?,
             waits,
             history: params::count(configuration, "historyLength")?,
         })
@@ -78,6 +81,22 @@ pub(crate) fn task_id(text: &str) -> Result<TaskId, Fault> {
 
 pub(crate) fn context_id(text: &str) -> Result<ContextId, Fault> {
     text.parse().map_err(|error: vocab::InvalidId| Fault::params(error.to_string()))
+}
+
+/// The word for what the task is for. Whether it counts is the session's to say.
+fn action(message: &Map<String, Value>) -> Result<Option<String>, Fault> {
+    let said = match message.get("metadata") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(metadata)) => metadata.get("action"),
+        Some(_) => return Err(Fault::params("`message.metadata` must be an object")),
+    };
+    match said {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(word)) if runtime::is_action_name(word) => Ok(Some(word.clone())),
+        Some(_) => Err(Fault::params(
+            "`message.metadata.action` must be a word of 1 to 64 letters, digits, hyphens and underscores",
+        )),
+    }
 }
 
 fn text(message: &Map<String, Value>) -> Result<String, Fault> {
@@ -131,10 +150,26 @@ mod tests {
             text: "a\n\n{\"b\":[1]}".into(),
             task: None,
             context: None,
+            action: None,
             waits: false,
             history: None,
         };
         assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn an_action_is_a_word_of_the_metadata() {
+        let action = |metadata: Value| {
+            let message = json!({"messageId": "m", "parts": [{"text": "a"}], "metadata": metadata});
+            [V1, Form::V03].map(|form| read(form, json!({"message": message})).unwrap().action)
+        };
+        assert_eq!(
+            action(json!({"action": "factory", "other": [1]})),
+            [Some("factory".into()), Some("factory".into())]
+        );
+        for none in [json!(null), json!({}), json!({"action": null})] {
+            assert_eq!(action(none), [None, None]);
+        }
     }
 
     #[test]
@@ -172,6 +207,9 @@ mod tests {
             ("parts", json!([{"raw": "aGk="}]), Kind::ContentType),
             ("parts", json!([{"text": "a"}, {"url": "http://x/"}]), Kind::ContentType),
             ("parts", json!([{"kind": "file", "file": {}}]), Kind::ContentType),
+            ("metadata", json!([]), Kind::InvalidParams),
+            ("metadata", json!({"action": 1}), Kind::InvalidParams),
+            ("metadata", json!({"action": "a b"}), Kind::InvalidParams),
             ("contextId", json!("a/b"), Kind::InvalidParams),
             ("contextId", json!("c".repeat(65)), Kind::InvalidParams),
             ("taskId", json!("task_1"), Kind::TaskNotFound),

@@ -61,6 +61,8 @@ pub(crate) struct Work {
     pub(crate) traceparent: Option<TraceContext>,
     /// Whether the conversation goes on from what its record holds.
     pub(crate) continues: bool,
+    /// The word for what it is for; never an untrusted sender's.
+    pub(crate) action: Option<String>,
     pub(crate) stop: StopSignal,
 }
 
@@ -139,7 +141,7 @@ impl Board {
         let (stopper, stop) = stop_pair();
         self.know(view.context.clone(), view.owner);
         let (id, state) = (view.id.clone(), view.state);
-        if let Some(RunsAs { source, traceparent, continues }) = runs {
+        if let Some(RunsAs { source, traceparent, continues, action }) = runs {
             let lane = view.origin.lane();
             let work = Work {
                 task: view.id.clone(),
@@ -151,6 +153,7 @@ impl Board {
                 source,
                 traceparent,
                 continues,
+                action,
                 stop,
             };
             self.lanes.entry(lane).or_default().push_back(work);
@@ -283,11 +286,12 @@ impl TaskView {
 }
 
 /// How a task that waits will run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RunsAs {
     pub(crate) source: TaskSource,
     pub(crate) traceparent: Option<TraceContext>,
     pub(crate) continues: bool,
+    pub(crate) action: Option<String>,
 }
 
 /// What there is to say with a state.

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fence::{ModelText, Source, Unfenced};
-use policy::Policy;
+use policy::{Gates, Policy, StructuralAction};
 use record::{
-    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, SessionEnd, SessionStart, TaskStart,
-    TraceKey, TraceOptions, TraceWriter,
+    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, RequestRouted, SessionEnd, SessionStart,
+    TaskStart, TraceKey, TraceOptions, TraceWriter,
 };
 use secrets::{Redactor, Vault};
 use tokio::sync::Notify;
-use vocab::{Clock, ContextId, Driver, EndStatus, Message, SessionId, TaskId, TaskState, TraceContext, Trust};
+use vocab::{Clock, ContextId, Driver, EndStatus, Message, Part, SessionId, TaskId, TaskState, TraceContext, Trust};
 
 use crate::board::{Board, Said, Work};
 use crate::compaction::Compaction;
@@ -25,6 +25,7 @@ use crate::handle::{SessionHandle, SessionInfo, Shared, unrun};
 use crate::lifecycle::Lifecycle;
 use crate::outbox::{Outbox, Place, lookalikes, millis};
 use crate::registry::Registry;
+use crate::route::{Guidance, Route};
 use crate::run::Run;
 use crate::session::{End, Limits};
 use crate::switch::SwitchDriver;
@@ -62,6 +63,10 @@ pub struct Setup {
     pub registry: Registry,
     /// What they may do.
     pub policy: Policy,
+    /// The commands that verify the work, for the commit gate.
+    pub verify: Vec<String>,
+    /// The skills and context documents that stand in the system prompt.
+    pub guidance: Guidance,
     /// What must not leave.
     pub redactor: Redactor,
     /// What bounds a task.
@@ -147,7 +152,10 @@ pub(crate) struct Fixed {
     pub(crate) system_sha: Digest,
     pub(crate) tools_sha: Digest,
     pub(crate) registry: Registry,
+    /// The session's; each task has its own, with its gates.
     pub(crate) policy: Policy,
+    pub(crate) verify: Vec<String>,
+    pub(crate) guidance: Guidance,
     pub(crate) limits: Limits,
     pub(crate) compaction: Option<Compaction>,
     /// Whether somebody measures, so that calls pass their span on.
@@ -220,6 +228,8 @@ impl Session {
             system,
             registry,
             policy: setup.policy,
+            verify: setup.verify,
+            guidance: setup.guidance,
             limits: setup.limits,
             compaction: setup.compaction,
             measured,
@@ -306,8 +316,12 @@ impl Session {
         self.tasks += 1;
         let mut stop = work.stop.clone();
         let opened = ConversationWriter::open(&shared.home, &work.context, shared.outbox.redactor().clone());
-        let message = Message::user(task_text(&work));
-        let place = self.start_task(shared, &work, &message)?;
+        let route = Route::find(&self.fixed.guidance, work.action.as_deref(), &work.text);
+        let mut message = Message::user(task_text(&work));
+        let note = route.as_ref().and_then(Route::note);
+        let note = note.filter(|note| shared.outbox.redactor().is_clean(note.as_str()));
+        message.content.extend(note.map(|note| Part::Text(ModelText::runtime(note))));
+        let place = self.start_task(shared, &work, &message, route.as_ref())?;
         let (record, history) = match opened {
             Ok(opened) => (opened.writer, opened.messages),
             Err(error) => return self.unopened(shared, &place, &error),
@@ -316,7 +330,9 @@ impl Session {
         let mut talk = Talk::new(&self.fixed, record, history, self.fixed.control.snapshot().choice);
         talk.append(&message)?;
         shared.state(&work.task, TaskState::Working, Said::default());
-        let mut run = Run::new(&self.fixed, shared, talk, (place, message.id), &mut self.meter);
+        let action = work.action.as_deref().map(StructuralAction::named).unwrap_or_default();
+        let policy = self.fixed.policy.for_task(Gates::new(action, self.fixed.verify.clone()));
+        let mut run = Run::new(&self.fixed, shared, (talk, policy), (place, message.id), &mut self.meter);
         let end = run.drive(&mut stop).await?;
         let report = run.finish(end)?;
         self.tally.add(report.tally);
@@ -324,7 +340,13 @@ impl Session {
     }
 
     /// Writes the task's first line and says where its own lines are filed.
-    fn start_task(&self, shared: &Shared, work: &Work, message: &Message) -> Result<Place, RecordError> {
+    fn start_task(
+        &self,
+        shared: &Shared,
+        work: &Work,
+        message: &Message,
+        route: Option<&Route<'_>>,
+    ) -> Result<Place, RecordError> {
         let came_with = work.traceparent.map(|context| context.to_string());
         let started = TaskStart {
             task_id: &work.task,
@@ -341,6 +363,10 @@ impl Session {
         let above = work.traceparent.unwrap_or(self.span);
         let span = Span { context: above.child(), parent: Some(above.span_id), took: Duration::ZERO };
         let parent = shared.outbox.measured(Some(&shared.start), started, Some(span))?;
+        if let Some(Route { skills, documents, .. }) = route {
+            let action = work.action.as_deref();
+            shared.outbox.event(Some(&parent), RequestRouted { task_id: &work.task, action, skills, documents })?;
+        }
         let (task, context) = (work.task.clone(), work.context.clone());
         Ok(Place { task, context, turn: 0, span: span.context, parent })
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use record::{Error as RecordError, Home, TaskEnd, TaskReceived};
 use tokio::sync::{Notify, oneshot};
-use vocab::{Clock, ContextId, EndStatus, EventId, SessionId, TaskId, TaskSource, TaskState, TraceContext};
+use vocab::{Clock, ContextId, EndStatus, EventId, SessionId, TaskId, TaskSource, TaskState, TraceContext, Trust};
 
 use crate::board::{Answer, Board, Canceled, RunsAs, Said, TaskView, Work};
 use crate::control::Control;
@@ -32,6 +32,15 @@ pub struct NewTask {
     pub traceparent: Option<TraceContext>,
     /// The id that its sender gave the message.
     pub message_id: Option<String>,
+    /// What it is for, as a word: `factory` and `commit` may open the commit gate. It counts for a trusted task
+    /// alone: nobody opens the gate by saying so.
+    pub action: Option<String>,
+}
+
+/// Whether a word can name what a task is for: `[A-Za-z0-9_-]{1,64}`.
+#[must_use]
+pub fn is_action_name(word: &str) -> bool {
+    (1..=64).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
 /// Why a request was not carried out.
@@ -262,7 +271,8 @@ impl Shared {
         // The board stays locked meanwhile: what is told to be there is on record.
         self.outbox.event(Some(&self.start), received)?;
         let id = view.id.clone();
-        let runs = RunsAs { source: new.source, traceparent: new.traceparent, continues };
+        let action = new.action.filter(|_| trust == Trust::Trusted);
+        let runs = RunsAs { source: new.source, traceparent: new.traceparent, continues, action };
         board.enter(view.clone(), refusal.is_none().then_some(runs));
         self.outbox.stream().publish(Some((id.clone(), view.context.clone())), submitted());
         if let Some(reason) = refusal {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use policy::cancel_pair;
+use policy::{Policy, cancel_pair};
 use record::{Body, Decision, Error as RecordError, Inference, TaskEnd};
 use vocab::{CallParams, EndStatus, EventId, MessageId, Reply};
 
@@ -30,6 +30,8 @@ pub(crate) struct Run<'s> {
     pub(crate) fixed: &'s Fixed,
     pub(crate) shared: &'s Shared,
     pub(crate) talk: Talk,
+    /// What its calls may do, with the gates of this task.
+    policy: Policy,
     pub(crate) place: Place,
     pub(crate) start: EventId,
     /// The task's own message.
@@ -48,7 +50,7 @@ impl<'s> Run<'s> {
     pub(crate) fn new(
         fixed: &'s Fixed,
         shared: &'s Shared,
-        talk: Talk,
+        (talk, policy): (Talk, Policy),
         (place, message): (Place, MessageId),
         meter: &'s mut Meter,
     ) -> Self {
@@ -56,6 +58,7 @@ impl<'s> Run<'s> {
             fixed,
             shared,
             talk,
+            policy,
             start: place.parent.clone(),
             place,
             message,
@@ -194,7 +197,7 @@ impl Run<'_> {
         let (canceler, cancel) = cancel_pair();
         let mut results = Vec::new();
         for Group(calls) in groups {
-            let desk = Desk { registry: &self.fixed.registry, policy: &self.fixed.policy, shared: self.shared };
+            let desk = Desk { registry: &self.fixed.registry, policy: &self.policy, shared: self.shared };
             let group = run_group(desk, &self.place, calls, &cancel);
             tokio::pin!(group);
             let done = loop {

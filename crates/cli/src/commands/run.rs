@@ -52,7 +52,7 @@ async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result
     if let Err(error) = telling.started(task.is_none()) {
         return Err(give_up(session, Some((opened, &home)), error.into()));
     }
-    let served = match submit(&handle, task, context) {
+    let served = match submit(&handle, task, context, args.action.clone()) {
         Ok(()) => session.serve(&mut |report| telling.task_ended(report)).await,
         Err(RequestError::Record(error)) => Err(error),
         Err(error) => {
@@ -85,9 +85,11 @@ fn submit(
     session: &SessionHandle,
     task: Option<String>,
     context: Option<vocab::ContextId>,
+    action: Option<String>,
 ) -> Result<(), RequestError> {
     let Some(text) = task else { return Ok(()) };
-    let task = NewTask { text, source: TaskSource::Cli, claim: None, context, traceparent: None, message_id: None };
+    let (source, claim, traceparent, message_id) = (TaskSource::Cli, None, None, None);
+    let task = NewTask { text, source, claim, context, traceparent, message_id, action };
     session.submit(Caller::Operator, task).map(drop)
 }
 

@@ -87,6 +87,8 @@ impl Stage {
             system: "Be brief.".into(),
             registry: Registry::new(vec![FakeTool::make("echo", false), FakeTool::make("ask", true)], |_| "no grant"),
             policy: Policy::new(Rules::new("/w".into())),
+            verify: Vec::new(),
+            guidance: Default::default(),
             redactor: Redactor::new(),
             limits: runtime::Limits { max_turns: 10, max_tokens: 100, max_session_tokens: None },
             compaction: None,

@@ -21,6 +21,7 @@ fn submit(stage: &Stage, text: &str) -> vocab::TaskId {
         context: None,
         traceparent: None,
         message_id: None,
+        action: None,
     };
     stage.session.submit(Caller::Operator, new).unwrap().id
 }

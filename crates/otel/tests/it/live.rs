@@ -100,6 +100,8 @@ fn stage(model: &ModelServer, receiver: &Receiver) -> Stage {
         system: "Be brief.".into(),
         registry: Registry::new(vec![Arc::new(Look(look))], |_| "nothing declares it"),
         policy: Policy::new(Rules::new("/w".into())),
+        verify: Vec::new(),
+        guidance: Default::default(),
         redactor,
         limits: Limits { max_turns: 10, max_tokens: 100, max_session_tokens: None },
         compaction: None,
@@ -115,7 +117,15 @@ fn stage(model: &ModelServer, receiver: &Receiver) -> Stage {
 }
 
 fn task(traceparent: Option<TraceContext>) -> NewTask {
-    NewTask { text: BODY.into(), source: TaskSource::Cli, claim: None, context: None, traceparent, message_id: None }
+    NewTask {
+        text: BODY.into(),
+        source: TaskSource::Cli,
+        claim: None,
+        context: None,
+        traceparent,
+        message_id: None,
+        action: None,
+    }
 }
 
 fn hex(id: &[u8]) -> String {

@@ -10,8 +10,8 @@ use policy::{
 };
 use record::{Capture, Home};
 use runtime::{
-    Artifact, ChoiceCredential, Compaction, ControlDeclared, DriverChoice, Frame, Lifecycle, Limits, NewTask, Observer,
-    Registry, Session, Setting, Setup, TaskReport,
+    Artifact, ChoiceCredential, Compaction, ControlDeclared, DriverChoice, Frame, Guidance, Lifecycle, Limits, NewTask,
+    Observer, Registry, Session, Setting, Setup, TaskReport,
 };
 use secrets::{Redactor, Vault};
 use serde_json::{Map, Value, json};
@@ -164,7 +164,11 @@ pub(crate) enum Deed {
     /// Tries what was not reviewed.
     Overreach,
     Skill,
-    /// Asks this and says the answer.
+    /// Runs the command that it is given, which succeeds.
+    Command,
+    /// Commits, if the task may.
+    Commit,
+    /// Asks this and says the answer, and whether the task may commit then.
     Ask(&'static str),
     /// Two of these at a time meet; one alone waits for ever.
     Meet(Arc<tokio::sync::Barrier>),
@@ -223,7 +227,17 @@ impl Execution for Doing {
                     Err(denial) => Outcome::Refused(denial),
                 },
                 Deed::Skill => Outcome::Ran(RawResult::skill("# How we write\nBriefly.")),
-                Deed::Ask(prompt) => Outcome::Asks(Question { prompt: prompt.into(), resume: Box::new(Repeat) }),
+                Deed::Ask(prompt) => {
+                    Outcome::Asks(Question { prompt: prompt.into(), resume: Box::new(Repeat(permit)) })
+                }
+                Deed::Command => {
+                    permit.ran(self.1.get("command").and_then(Value::as_str).unwrap_or_default(), true);
+                    Outcome::Ran(RawResult::ok("exit code 0"))
+                }
+                Deed::Commit => match permit.confirm_commit() {
+                    Ok(()) => Outcome::Ran(RawResult::ok("committed")),
+                    Err(denial) => Outcome::Refused(denial),
+                },
                 Deed::Meet(barrier) => {
                     barrier.wait().await;
                     Outcome::Ran(RawResult::ok("met"))
@@ -234,11 +248,18 @@ impl Execution for Doing {
 }
 
 /// Says what it was told.
-struct Repeat;
+struct Repeat(Permit);
 
 impl Resume for Repeat {
     fn answer(self: Box<Self>, answer: String) -> BoxFuture<'static, Outcome> {
-        Box::pin(std::future::ready(Outcome::Ran(RawResult::ok(format!("they said {answer}")))))
+        Box::pin(async move {
+            match self.0.renew().await {
+                Ok(permit) if permit.confirm_commit().is_ok() => {
+                    Outcome::Ran(RawResult::ok(format!("they said {answer}; committed")))
+                }
+                _ => Outcome::Ran(RawResult::ok(format!("they said {answer}"))),
+            }
+        })
     }
 }
 
@@ -305,6 +326,8 @@ pub(crate) struct Parts {
     /// The primary's window.
     pub(crate) window: u64,
     pub(crate) bytes_per_token: Option<u64>,
+    pub(crate) verify: Vec<String>,
+    pub(crate) guidance: Guidance,
 }
 
 impl Default for Parts {
@@ -317,6 +340,8 @@ impl Default for Parts {
             compaction: None,
             window: 1000,
             bytes_per_token: None,
+            verify: Vec::new(),
+            guidance: Guidance::default(),
         }
     }
 }
@@ -365,7 +390,7 @@ impl Stage {
         tools: Vec<Arc<dyn Tool>>,
         parts: Parts,
     ) -> (Self, Session) {
-        let Parts { lifecycle, other, control, limits, compaction, window, bytes_per_token } = parts;
+        let Parts { lifecycle, other, control, limits, compaction, window, bytes_per_token, verify, guidance } = parts;
         let home = Home::at(&dir.path().join("home")).unwrap();
         home.ensure().unwrap();
         let driver = FakeDriver::counting(script, bytes_per_token);
@@ -397,6 +422,8 @@ impl Stage {
                 if name == "files_write" { "`capabilities.tools` does not list it" } else { "nothing declares it" }
             }),
             policy: Policy::new(Rules::new("/w".into())),
+            verify,
+            guidance,
             redactor: stage.redactor.clone(),
             limits,
             compaction,
@@ -442,6 +469,7 @@ pub(crate) fn task(text: &str) -> NewTask {
         context: None,
         traceparent: None,
         message_id: None,
+        action: None,
     }
 }
 

@@ -6,5 +6,6 @@ mod compaction;
 mod control;
 mod engine;
 mod fakes;
+mod safeguards;
 mod service;
 mod task_loop;
