@@ -16,10 +16,11 @@ mod status;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::{Action, ActionKind, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{Action, ActionKind, Cancel, Effect, FileId, Operation, Permit, Proposal, RawResult, Target, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vocab::StateEffect;
@@ -32,6 +33,9 @@ pub use commit::git_commit;
 pub(crate) use refusal::CommitRefused;
 use repository::{Repository, StandIn, discover};
 use status::Status;
+
+/// Bytes of names that one diff is about: they are arguments of one command.
+const MAX_NAMES: usize = 32 * 1024;
 
 /// The tool `git_status`.
 #[must_use]
@@ -106,6 +110,15 @@ impl Git {
             waiting(async move |permit, cancel| look(Session::open(processes, permit, cancel, path).await?).await);
         Proposal { action, execution }
     }
+}
+
+/// What a diff is about.
+struct Changed {
+    shown: Vec<PathBuf>,
+    /// How many more there are.
+    withheld: usize,
+    /// The run that told.
+    listed: Finished,
 }
 
 /// One repository, reachable through its stand-in.
@@ -184,58 +197,75 @@ impl Session {
     }
 
     async fn diff(&mut self, staged: bool) -> Result<RawResult, Halt> {
-        let blocked = self.blocked(staged).await?;
-        let mut args = diff_args(staged);
-        let prefix = self.prefix();
-        for (option, side) in [("--src-prefix=", "a/"), ("--dst-prefix=", "b/")] {
-            let mut option = OsString::from(option);
-            option.push(Path::new(side).join(&prefix));
-            if !option.as_bytes().ends_with(b"/") {
-                option.push("/");
+        let Changed { shown, withheld, listed } = self.changed(staged).await?;
+        // Exactly what was judged is named: a path that changes only now, or is swapped in, is not shown.
+        let finished = if shown.is_empty() {
+            listed
+        } else {
+            let mut args = diff_args(staged);
+            let prefix = self.prefix();
+            for (option, side) in [("--src-prefix=", "a/"), ("--dst-prefix=", "b/")] {
+                let mut option = OsString::from(option);
+                option.push(Path::new(side).join(&prefix));
+                if !option.as_bytes().ends_with(b"/") {
+                    option.push("/");
+                }
+                args.push(option);
             }
-            args.push(option);
-        }
-        args.extend(self.pathspec());
-        if self.repository.path.as_os_str().is_empty() {
             args.push("--".into());
-        }
-        args.extend(blocked.iter().map(|path| magic(":(top,literal,exclude)", path)));
-        let log = self.permit.action().call_id().to_owned();
-        let finished = self.git(args, Some(log)).await?;
+            args.extend(shown.iter().map(|path| magic(":(top,literal)", path)));
+            let log = self.permit.action().call_id().to_owned();
+            self.git(args, Some(log)).await?
+        };
+        let total = if shown.is_empty() { 0 } else { finished.stdout.captured.total };
         let which = if staged { "staged" } else { "not staged" };
-        let mut text = if finished.stdout.captured.total == 0 && self.asked_for_nothing() {
+        let mut text = if total == 0 && self.asked_for_nothing() {
             missing()
-        } else if finished.stdout.captured.total == 0 {
+        } else if total == 0 {
             format!("no changes that are {which}\n")
         } else {
-            format!("changes that are {which}, {}\n", crate::show::bytes(finished.stdout.captured.total))
+            format!("changes that are {which}, {}\n", crate::show::bytes(total))
         };
-        finished.stdout.section("diff", self.permit.root(), &mut text);
-        text.push_str(&withheld_words(blocked.len()));
+        if total > 0 {
+            finished.stdout.section("diff", self.permit.root(), &mut text);
+        }
+        text.push_str(&withheld_words(withheld));
         let command = if staged { "git diff --cached" } else { "git diff" };
         Ok(RawResult::ok(text).with_facts(finished.facts("git", command)))
     }
 
-    /// The changed paths that may not be shown. A rename is withheld when either of its names is.
-    async fn blocked(&mut self, staged: bool) -> Result<Vec<PathBuf>, Halt> {
+    /// The changed paths. A rename is withheld when either of its names is.
+    async fn changed(&mut self, staged: bool) -> Result<Changed, Halt> {
         let mut args = diff_args(staged);
         args.extend(["--name-status".into(), "-z".into()]);
         args.extend(self.pathspec());
         let listed = self.git(args, None).await?;
-        if listed.stdout.captured.omitted > 0 {
+        let captured = &listed.stdout.captured;
+        if captured.omitted > 0 || captured.head.len() > MAX_NAMES {
             return Err(ProcessError::TooManyChanges.into());
         }
-        let mut fields = listed.stdout.captured.head.split(|byte| *byte == 0).filter(|field| !field.is_empty());
-        let mut blocked = Vec::new();
+        let mut fields = captured.head.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+        let (mut shown, mut withheld) = (Vec::new(), 0);
         while let Some(letter) = fields.next() {
             let names = if matches!(letter.first(), Some(b'R' | b'C')) { 2 } else { 1 };
             let paths: Vec<PathBuf> =
                 fields.by_ref().take(names).map(|name| Path::new(OsStr::from_bytes(name)).to_owned()).collect();
-            if !paths.iter().all(|path| self.may_show(path)) {
-                blocked.extend(paths);
+            if paths.iter().all(|path| self.may_show(path) && self.may_show_content(path)) {
+                shown.extend(paths);
+            } else {
+                withheld += paths.len();
             }
         }
-        Ok(blocked)
+        Ok(Changed { shown, withheld, listed })
+    }
+
+    /// Whether what is at a path may be read, which may be known by another name as well.
+    fn may_show_content(&self, path: &Path) -> bool {
+        let real = self.repository.top.join(path);
+        let Ok(found) = real.symlink_metadata() else { return true };
+        let links = if found.is_dir() { 1 } else { found.nlink() };
+        let node = FileId { device: found.dev(), inode: found.ino(), links };
+        self.permit.confirm_file(Operation::Read, &real, node).is_ok()
     }
 
     fn may_show(&self, path: &Path) -> bool {
@@ -266,7 +296,7 @@ impl Session {
         let cwd = self.repository.top.clone();
         let own = ["git", "--no-pager", "--no-replace-objects"].into_iter().map(OsString::from);
         let argv: Vec<OsString> = own.chain(args).collect();
-        let cleared = self.permit.confirm_process(&self.program, &argv, &cwd)?;
+        let cleared = self.permit.confirm_process(&self.program, &self.reviewed(), &cwd)?;
         let job = Job {
             argv,
             env: self.variables().into_iter().chain(with.variables.iter().cloned()).collect(),
@@ -283,6 +313,16 @@ impl Session {
         let said = proc::visible(&finished.stderr.captured.head);
         let said = if said.trim().is_empty() { "it gave no reason".to_owned() } else { said.trim().to_owned() };
         Err(ProcessError::Git { end: finished.end.words(), said }.into())
+    }
+
+    /// The command that was reviewed. Of the steps that it takes the arguments are this tool's own, and name
+    /// blocked paths in order to leave them out.
+    fn reviewed(&self) -> Vec<String> {
+        let argv = self.permit.action().effects().iter().find_map(|effect| match &effect.target {
+            Target::Argv(argv) => Some(argv.clone()),
+            Target::Path(_) | Target::Command(_) => None,
+        });
+        argv.unwrap_or_else(|| vec!["git".to_owned()])
     }
 
     fn variables(&self) -> Vec<(OsString, OsString)> {

@@ -58,7 +58,7 @@ impl Site<'_> {
     /// # Errors
     /// A denial when the path leads out; else why nothing was found.
     pub(crate) fn find(self, given: &Given) -> Result<Node, Stop> {
-        let failed = |errno| Stop::Failed(ToolError::os("open", given.written(), errno));
+        let failed = |errno| self.failed(given, Operation::Read, "open", errno);
         let below = self.below(given, Operation::Read)?;
         let descriptor = match self.root.beneath(&below, OFlags::PATH) {
             Err(Errno::XDEV) => match self.root.way(&below, true).map_err(failed)? {
@@ -77,6 +77,22 @@ impl Site<'_> {
     pub(super) fn below(self, given: &Given, operation: Operation) -> Result<PathBuf, Stop> {
         let below = self.root.below(given.absolute());
         below.ok_or_else(|| self.leads_out(given, operation, given.absolute()))
+    }
+
+    /// Why a path cannot be reached, unless a rule covers something on the way: whether that is there, or what
+    /// it is, is not told then.
+    pub(super) fn failed(self, given: &Given, operation: Operation, doing: &'static str, errno: Errno) -> Stop {
+        let resolved = match policy::realpath(given.absolute()) {
+            policy::Resolved::Path(real) => Some(real),
+            policy::Resolved::Unresolvable => None,
+        };
+        let ways = [Some(given.absolute()), resolved.as_deref()].into_iter().flatten();
+        let above = ways.flat_map(|way| way.ancestors().skip(1));
+        let mut inside = above.filter(|path| path.starts_with(self.root.path()) && *path != self.root.path());
+        match inside.find_map(|path| self.permit.confirm_path(operation, path).err()) {
+            Some(denial) => Stop::Denied(denial),
+            None => ToolError::os(doing, given.written(), errno).into(),
+        }
     }
 
     /// The refusal of a path that leaves the root: the policy's own word where it has one.

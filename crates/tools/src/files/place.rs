@@ -43,7 +43,7 @@ impl Site<'_> {
     /// # Errors
     /// A denial when the path leads out or a directory may not be made; else what is in the way.
     pub(crate) fn place(self, given: &Given, operation: Operation, reach: Reach) -> Result<Place, Stop> {
-        let failed = |errno| Stop::Failed(ToolError::os("reach", given.written(), errno));
+        let failed = |errno| self.failed(given, operation, "reach", errno);
         let below = self.below(given, operation)?;
         let (mut directory, mut names) = match self.root.way(&below, reach.follow).map_err(failed)? {
             Way::Outside(path) => return Err(self.leads_out(given, operation, &path)),
@@ -78,7 +78,7 @@ impl Site<'_> {
     /// written: what tells two names for one file.
     pub(crate) fn target(self, given: &Given) -> Result<PathBuf, Stop> {
         let below = self.below(given, Operation::Write)?;
-        match self.root.way(&below, false).map_err(|errno| ToolError::os("reach", given.written(), errno))? {
+        match self.root.way(&below, false).map_err(|errno| self.failed(given, Operation::Write, "reach", errno))? {
             Way::Outside(path) => Err(self.leads_out(given, Operation::Write, &path)),
             Way::Inside { existing, missing } => {
                 let real = self.root.absolute(&existing.join(missing.into_iter().collect::<PathBuf>()));

@@ -1,10 +1,14 @@
 //! The operator's hard blocks in front of every tool, on real files and real processes.
 //!
-//! `matrix` goes through operations, ways of matching, spellings and tools; `commands` through the spellings of a
-//! command, each proved to run without the rule.
+//! `matrix` goes through operations, ways of matching, spellings and tools; `patches` through the headers of a
+//! diff; `commands` through the spellings of a command, each proved to run without the rule; `race` swaps what is
+//! judged; `leaks` looks for what a refusal or a list could tell.
 
 mod commands;
+mod leaks;
 mod matrix;
+mod patches;
+mod race;
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
