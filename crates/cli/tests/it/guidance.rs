@@ -187,7 +187,7 @@ fn words_without_quotes_are_told_how_they_are_meant() {
 
 #[test]
 fn a_tool_that_this_version_does_not_have_is_refused_once() {
-    for tool in ["git_commit", "mcp", "spawn_subagent"] {
+    for tool in ["mcp", "spawn_subagent"] {
         let mur = Mur::new();
         let spawn = if tool == "spawn_subagent" { ", spawn: { max_depth: 1, max_children: 1 }" } else { "" };
         let more = format!("capabilities: {{ tools: [{tool}]{spawn} }}\n");

@@ -22,6 +22,7 @@ mod policy;
 mod ps;
 mod run_bad_input;
 mod run_capture;
+mod run_commit;
 mod run_compaction;
 mod run_disk;
 mod run_example;
