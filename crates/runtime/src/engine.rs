@@ -243,11 +243,7 @@ impl Session {
             description: setup.description,
             lifecycle: setup.lifecycle,
         };
-        let mut board = Board::default();
-        for context in setup.contexts {
-            board.know(context, Caller::Operator);
-        }
-        let board = Mutex::new(board);
+        let board = Mutex::new(knowing(setup.contexts));
         let (home, clock, wake) = (setup.home, setup.clock, Notify::new());
         let shared = Arc::new(Shared { info, outbox, control, home, clock, start, board, wake });
         Ok(Self {
@@ -382,6 +378,13 @@ impl Session {
         let (task, context) = (place.task.clone(), place.context.clone());
         Ok(TaskReport { task, context, end, tally: Tally::default() })
     }
+}
+
+/// A board on which conversations of before are the operator's.
+fn knowing(contexts: Vec<ContextId>) -> Board {
+    let mut board = Board::default();
+    contexts.into_iter().for_each(|context| board.know(context, Caller::Operator));
+    board
 }
 
 /// The task's text as the model reads it: redacted already, and fenced when it is somebody's data.

@@ -193,7 +193,7 @@ impl Run<'_> {
         let answer = Message::assistant(scrub(reply.content, self.shared.outbox.redactor()));
         let text = answer.text();
         let text = text.trim();
-        if text.is_empty() {
+        if !text.chars().any(char::is_alphanumeric) {
             return Err("the model's answer holds no text".to_owned());
         }
         if text.len() >= plan.bytes {
