@@ -54,7 +54,10 @@ fn turns() -> Vec<Turn> {
 }
 
 fn denied(stage: &Stage) -> Vec<Value> {
-    of_type(&stage.trace(), "call_denied").iter().map(|line| line["blockers"][0].clone()).collect()
+    of_type(&stage.trace(), "call_denied")
+        .iter()
+        .map(|line| line.pointer("/blockers/0").cloned().unwrap_or_default())
+        .collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a task is for: its gates, whose word opens them, and the guidance that is put in order for it.
 
-use runtime::{Acceptance, Caller, Claim, ContextDocument, Guidance, Lifecycle, NewTask, SkillEntry, is_action_name};
+use runtime::{Caller, Claim, ContextDocument, Guidance, Lifecycle, NewTask, SkillEntry, is_action_name};
 use serde_json::{Value, json};
 use vocab::{Origin, StateEffect, TaskSource, TaskState, Trust};
 
@@ -30,7 +30,7 @@ fn commits(trace: &[Value]) -> Vec<&str> {
     let of = trace.iter().filter(|line| line["tool_name"] == "commit" || line["tool"] == "commit");
     of.filter_map(|line| match line["event_type"].as_str() {
         Some("tool_call") => line["status"].as_str(),
-        Some("call_denied") => line["blockers"][0].as_str(),
+        Some("call_denied") => line.pointer("/blockers/0")?.as_str(),
         _ => None,
     })
     .collect()
