@@ -10,10 +10,10 @@ use std::time::Duration;
 use manifest::{AgentSetting, Choice, ControlSetting, Manifest};
 use record::Home;
 use runtime::{ChoiceCredential, ControlDeclared, DriverChoice, Setting};
-use secrets::{Keyring, LiveCredential, Lookup, Redactor, Source};
+use secrets::{Keyring, LiveCredential, Redactor, Source};
 use vocab::Driver;
 
-use crate::credentials::{Credentials, reference, unresolved};
+use crate::credentials::{Credentials, unresolved};
 use crate::failure::Failure;
 
 /// The choices, and what may be changed of them.
@@ -78,14 +78,6 @@ pub(crate) fn faults(manifest: &Manifest) -> Vec<Failure> {
         .choices()
         .filter_map(|choice| driver(manifest, choice, LiveCredential::keyless().into()).err())
         .collect()
-}
-
-/// Whether the primary's credential is there now.
-pub(crate) fn primary_key(manifest: &Manifest, home: &Home) -> Result<(), Failure> {
-    let gateway = manifest.inference.primary().and_then(|choice| choice.gateway.as_ref());
-    let Some(reference) = gateway.and_then(|gateway| reference(&gateway.credential)) else { return Ok(()) };
-    let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
-    lookup.resolve(&reference).map(drop).map_err(|error| unresolved(&error))
 }
 
 fn driver(manifest: &Manifest, choice: &Choice, key: Keyring) -> Result<Box<dyn Driver>, Failure> {

@@ -84,6 +84,26 @@ impl Credentials {
     }
 }
 
+/// What a launch would miss of the capsule's credentials now, each once: those of every driver choice, tool and
+/// gateway of the shell, but for the names that a controller injects.
+pub(crate) fn missing(manifest: &Manifest, home: &Home) -> Vec<Failure> {
+    let lookup = Lookup::open(home.path(), |name| std::env::var_os(name));
+    let choices = manifest.inference.choices().filter_map(|choice| choice.gateway.as_ref());
+    let tools = manifest.tools().filter_map(|(artifact, _)| artifact.gateway.as_ref());
+    let shell = manifest.capabilities.shell.gateways();
+    let all = choices.chain(tools).chain(shell.iter().map(|declared| &declared.gateway));
+    let mut failures: Vec<Failure> = Vec::new();
+    for reference in all.filter_map(|gateway| reference(&gateway.credential)) {
+        let injected = |name: &String| manifest.control.secrets.iter().any(|secret| secret.as_str() == name);
+        if matches!(&reference, Reference::Name(name) if injected(name)) {
+            continue;
+        }
+        let failure = lookup.resolve(&reference).err().map(|error| unresolved(&error));
+        failures.extend(failure.filter(|failure| !failures.contains(failure)));
+    }
+    failures
+}
+
 /// The gateways of a capsule.
 #[derive(Default)]
 pub(crate) struct Gateways {
@@ -119,7 +139,7 @@ impl OpenGateway for Open {
 }
 
 /// How a credential is found; `None` needs none.
-pub(crate) fn reference(credential: &Credential) -> Option<Reference> {
+fn reference(credential: &Credential) -> Option<Reference> {
     match credential {
         Credential::Keyless => None,
         Credential::Reference(name) => Some(Reference::Name(name.as_str().to_owned())),

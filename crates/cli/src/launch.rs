@@ -22,6 +22,7 @@ use vocab::{ContextId, SessionId, SystemClock};
 use crate::address::Address;
 use crate::args::{Class, RunArgs};
 use crate::choices::{self, Choices};
+use crate::credentials;
 use crate::equip::{equip, missing_grant, scratch, try_tools};
 use crate::export::Export;
 use crate::failure::Failure;
@@ -237,7 +238,7 @@ pub(crate) struct Trial {
     /// Whatever the task, the workdir and the home are.
     pub(crate) refused: Vec<Failure>,
     /// As the home and the environment are now.
-    pub(crate) missing: Option<Failure>,
+    pub(crate) missing: Vec<Failure>,
 }
 
 /// Takes a launch's own steps as far as they need no task, workdir or record, and goes on after a refusal.
@@ -245,15 +246,18 @@ pub(crate) struct Trial {
 pub(crate) fn attempt(loaded: &Loaded) -> Trial {
     let manifest = &loaded.manifest;
     let redactor = Redactor::new();
-    let home = Home::from_env().map_err(|error| record_failure(&error));
-    let missing = home.and_then(|home| choices::primary_key(manifest, &home)).err();
+    let missing = match Home::from_env() {
+        Ok(home) => credentials::missing(manifest, &home),
+        Err(error) => vec![record_failure(&error)],
+    };
     let mut refused: Vec<Failure> = floor(manifest, None).err().into_iter().collect();
     refused.extend(choices::faults(manifest));
     if manifest::unsupported(loaded).is_empty() {
         // A tool that this version does not have cannot be made, which is told already.
         refused.extend(try_tools(loaded, &redactor).err());
     }
-    Trial { refused, missing: missing.map(|failure| failure.code("W-RUN-005")) }
+    let missing = missing.into_iter().map(|failure| failure.code("W-RUN-005")).collect();
+    Trial { refused, missing }
 }
 
 fn lifecycle(manifest: &Manifest) -> Lifecycle {

@@ -21,7 +21,6 @@ use crate::message::{Message, context_id, task_id};
 use crate::params::Params;
 use crate::shape::{Artifact, Form, Task, Told, pauses, state_named};
 use crate::site::{Beat, Site};
-use crate::stamp;
 
 /// Bytes of texts that are told of a task when there is no room for more.
 const BRIEF: usize = 4 << 10;
@@ -169,7 +168,9 @@ impl Asked<'_> {
             None => None,
         };
         let since = match params.text("statusTimestampAfter")? {
-            Some(text) => Some(stamp::read(text).ok_or_else(|| Fault::params("`statusTimestampAfter` is no time"))?),
+            Some(text) => {
+                Some(vocab::read_rfc3339(text).ok_or_else(|| Fault::params("`statusTimestampAfter` is no time"))?)
+            }
             None => None,
         };
         let size = params.count("pageSize")?.unwrap_or(50);

@@ -43,7 +43,6 @@ mod serve;
 mod service;
 mod shape;
 mod site;
-mod stamp;
 mod token;
 
 pub use card::TOOL_RESULTS_EXTENSION;

@@ -12,7 +12,6 @@ use vocab::{ContextId, Part, TaskId, TaskState};
 
 use crate::TOOL_RESULTS_EXTENSION;
 use crate::excerpt::{Excerpts, Shown};
-use crate::stamp;
 
 /// Which version's form a client reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +182,7 @@ impl Form {
             context_id: of.context,
             status: self
                 .status(of, view.state, view.message.as_deref().map(|text| cut.of(text)))
-                .at(stamp::write(view.updated_ms)),
+                .at(vocab::rfc3339(view.updated_ms)),
             artifacts,
             history,
         }

@@ -157,6 +157,9 @@ fn pass(service: &Service, is_head: bool, response: Response<Body>, feed: Feed) 
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Err(Refusal::Upgrade);
     }
+    if service.key.is_some() && headers::is_encoded(&parts.headers) {
+        return Err(Refusal::Encoded);
+    }
     let search = service.key.as_ref().map(|_| StreamRedactor::new(&service.sent));
     let headers = headers::incoming(parts.headers, is_head, &service.sent);
     let download = Download::new(body, search, feed, service.limits.idle);

@@ -1,7 +1,8 @@
 //! Which headers pass. What a connection says about itself ends at the gateway, in both directions.
 
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERER,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    ORIGIN, REFERER,
 };
 use secrets::Redactor;
 
@@ -44,6 +45,10 @@ pub(crate) fn incoming(mut headers: HeaderMap, keep_length: bool, keys: &Redacto
     if !keep_length {
         headers.remove(CONTENT_LENGTH);
     }
+    let spelt: Vec<HeaderName> = headers.keys().filter(|name| !keys.is_clean(name.as_str())).cloned().collect();
+    for name in spelt {
+        headers.remove(name);
+    }
     for value in headers.values_mut() {
         let clean = match keys.redact_bytes(value.as_bytes()) {
             std::borrow::Cow::Borrowed(_) => continue,
@@ -52,6 +57,15 @@ pub(crate) fn incoming(mut headers: HeaderMap, keep_length: bool, keys: &Redacto
         *value = clean.unwrap_or(HeaderValue::from_static("[redacted]"));
     }
     headers
+}
+
+/// Whether the answer is encoded, so that it cannot be searched.
+pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(CONTENT_ENCODING).iter();
+    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).any(|name| {
+        let name = name.trim_ascii();
+        !name.is_empty() && !name.eq_ignore_ascii_case(b"identity")
+    })
 }
 
 fn strip_hop(headers: &mut HeaderMap) {

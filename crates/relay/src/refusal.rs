@@ -35,6 +35,8 @@ pub(crate) enum Refusal {
     Unanswered { why: String },
     /// It answered with something that cannot be passed on.
     Upgrade,
+    /// It compressed an answer that was asked for as it is, so the key cannot be kept out of it.
+    Encoded,
     /// It sent nothing in time.
     Slow,
     /// The call is over.
@@ -53,6 +55,7 @@ impl Refusal {
             | Self::Client
             | Self::Unreachable { .. }
             | Self::Unanswered { .. }
+            | Self::Encoded
             | Self::Upgrade => StatusCode::BAD_GATEWAY,
             Self::Slow => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -71,6 +74,11 @@ impl Refusal {
             Self::Client => "the connection to the service cannot be set up".to_owned(),
             Self::Unreachable { why } => format!("the service cannot be reached: {why}"),
             Self::Unanswered { why } => format!("the service gave no answer: {why}"),
+            Self::Encoded => {
+                "the service compresses its answer although it was asked not to; it is not passed on, because it cannot be \
+                 searched for the credential"
+                    .to_owned()
+            }
             Self::Upgrade => "the service wants another protocol, which is not passed on".to_owned(),
             Self::Slow => "the service gave no answer in time".to_owned(),
             Self::Closed => "the call that this address belongs to is over".to_owned(),

@@ -43,7 +43,6 @@ mod postgres;
 mod sql;
 mod sqlite;
 mod store;
-mod time;
 mod tls;
 
 use std::time::Duration;

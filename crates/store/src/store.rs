@@ -12,14 +12,13 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use vocab::Clock;
+use vocab::{Clock, rfc3339};
 
 use crate::config::StoreConfig;
 use crate::error::{Damage, Place, StoreError};
 use crate::postgres::{self, Postgres};
 use crate::sql::{self, FORM, Row, Value};
 use crate::sqlite::{self, Sqlite};
-use crate::time::rfc3339;
 
 /// The longest document, in bytes of UTF-8.
 pub const MAX_DOCUMENT: usize = 4 << 20;

@@ -18,7 +18,6 @@ mod read;
 mod root;
 mod search;
 mod site;
-mod time;
 mod tool;
 mod walk;
 mod write;

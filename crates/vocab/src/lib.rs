@@ -16,6 +16,7 @@ mod clock;
 mod driver;
 mod id;
 mod message;
+mod moment;
 mod task;
 mod tool;
 mod trace_context;
@@ -26,6 +27,7 @@ pub use driver::{
 };
 pub use id::{ContextId, EventId, InvalidId, MessageId, SessionId, TaskId};
 pub use message::{Message, Part, Role, Thinking};
+pub use moment::{read_rfc3339, rfc3339, rfc3339_seconds};
 pub use task::{EndStatus, Lane, Origin, TaskSource, TaskState, Trust};
 pub use tool::{Arguments, StateEffect, ToolCall, ToolSpec};
 pub use trace_context::TraceContext;

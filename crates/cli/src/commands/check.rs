@@ -13,7 +13,7 @@ use crate::failure::{Failure, UNUSABLE};
 use crate::launch::{Trial, attempt};
 
 pub(crate) fn run(args: &CheckArgs) -> Result<u8, Failure> {
-    let mut trial = Trial { refused: Vec::new(), missing: None };
+    let mut trial = Trial { refused: Vec::new(), missing: Vec::new() };
     let (findings, head) = match manifest::load(&args.path) {
         Ok(loaded) => {
             trial = attempt(&loaded);

@@ -15,7 +15,7 @@ use testkit::{ModelServer, Turn};
 use crate::binary::{Mur, Ran};
 use crate::run_disk::limited;
 use crate::serve::{SERVES, Serving};
-use crate::support::{Stage, Wire, each_file, of_type};
+use crate::support::{Stage, Wire, each_file, of_type, two_choices};
 
 const SECRET: &str = "marker 7f3a+/c0ffee";
 
@@ -36,30 +36,9 @@ fn steered_by(way: impl Fn(Command) -> Command) -> Steered {
     let stage = Stage::new(Wire::Anthropic, "", vec![Turn::new().text("one"), Turn::new().text("two")]);
     let turns = vec![Turn::new().text("from the other"), Turn::new().text("again")];
     let other = ModelServer::turns(turns).api_key(SECRET).start_on_thread();
-    let (first, second) = (stage.server.url(), other.url());
-    let text = format!(
-        r#"name: agent
-version: 0.1.0
-artifacts:
-  - name: anthropic
-    runtime: driver
-    gateway: {{ endpoint: "{first}", api_key: "${{MODEL_KEY}}" }}
-    models: {{ a-model: {{ context_window: 200000, max_output_tokens: 8192 }} }}
-  - name: openai
-    runtime: driver
-    gateway: {{ endpoint: "{second}", api_key: "${{ALT_KEY}}" }}
-    models: {{ b-model: {{ context_window: 100000, max_output_tokens: 8192 }} }}
-inference:
-  model: a-model
-  max_tokens: 1024
-  driver: {{ artifact: anthropic }}
-  alternates:
-    - {{ name: other, model: b-model, driver: {{ artifact: openai }} }}
-control:
-  settings: [inference.max_tokens, inference.driver]
-  secrets: [ALT_KEY]
-{SERVES}"#
-    );
+    let more =
+        format!("control:\n  settings: [inference.max_tokens, inference.driver]\n  secrets: [ALT_KEY]\n{SERVES}");
+    let text = two_choices(&stage.server.url(), (&other.url(), "ALT_KEY"), &more);
     stage.mur.home.write("agent/murmur.yaml", text);
     let session = Serving::of(&mut way(stage.command(&["--json"])));
     Steered { stage, session, other }

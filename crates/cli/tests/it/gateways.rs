@@ -254,6 +254,11 @@ fn a_command_spends_the_key_of_a_gateway_of_the_shell_and_only_while_it_runs() {
 #[test]
 fn a_gateway_whose_credential_is_nowhere_is_refused_at_launch_and_one_that_is_there_is_not() {
     let capsule = capsule(vec![Turn::new().text("done")]);
+    let checked = capsule.stage.mur.run(&["check", &capsule.stage.path("agent")]);
+    assert_eq!(checked.status, Some(0), "{checked:?}");
+    for (name, is_told) in [("`MODEL_KEY`", true), ("`SHELL_KEY`", true), ("`CRM_KEY`", false)] {
+        assert_eq!(checked.stderr.contains(name), is_told, "{name}: {checked:?}");
+    }
     let mut command = capsule.stage.command(&["--task", "do it"]);
     let ran = Ran::of(&mut command);
     assert_eq!(ran.status, Some(2), "{ran:?}");

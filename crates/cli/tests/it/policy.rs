@@ -258,9 +258,8 @@ fn commands_of_a_serving_session_are_judged_task_by_task() {
 /// The commands of the worked rules in docs/permissions.md.
 fn worked() -> Vec<String> {
     let page = include_str!("../../../../docs/permissions.md");
-    let table = page.split("## Worked rules").nth(1).unwrap().split("\n## ").next().unwrap();
-    let cells = table.lines().filter_map(|line| line.split_once("| `add ")?.1.strip_suffix("` |"));
-    cells.map(|rest| format!("add {}", rest.replace("\\|", "|"))).collect()
+    let section = page.split("## Worked rules").nth(1).unwrap().split("\n## ").next().unwrap();
+    section.lines().filter_map(|line| line.strip_prefix("mur policy ")).map(str::to_owned).collect()
 }
 
 #[test]
@@ -275,6 +274,7 @@ fn the_worked_rules_of_the_docs_are_rules() {
         let ran = Ran::of(shell.current_dir(mur.home.workdir()));
         assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{rule}: {ran:?}");
     }
+    mur.home.write("work/app/.env", "K=v\n");
     for (args, status) in [
         (&["--path", "a/.env.local"][..], 1),
         (&["--path", "a/notes.txt"], 0),
@@ -285,8 +285,45 @@ fn the_worked_rules_of_the_docs_are_rules() {
         (&["--command", "git pull"], 0),
         (&["--command", "make && curl http://x"], 1),
         (&["--op", "execute", "--path", "bin/deploy.sh"], 1),
+        (&["--command", "sh bin/deploy.sh"], 1),
+        (&["--command", "sh bin/build.sh"], 0),
+        (&["--command", "git -C . push"], 1),
+        (&["--command", "tar cf - app/.env"], 1),
     ] {
         let ran = policy(&mur, &[&["test"], args].concat());
         assert_eq!(ran.status, Some(status), "{args:?}: {ran:?}");
     }
+}
+
+#[test]
+fn git_shows_what_may_be_seen_and_counts_the_rest() {
+    let turns = vec![
+        Turn::new().tool("git_diff", json!({})).tool("git_status", json!({})).tool("git_diff", json!({"path": ".env"})),
+        Turn::new().text("done"),
+    ];
+    let stage = Stage::new(Wire::OpenAi, "git_diff, git_status", turns);
+    let work = stage.mur.home.workdir();
+    let git = |args: &[&str]| {
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@t"];
+        let ran = std::process::Command::new("git").args(identity).args(args).current_dir(&work).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    };
+    let put = |text: &str| [".env", "seen.txt"].map(|name| fs::write(work.join(name), text).unwrap());
+    git(&["init", "-q"]);
+    put("before\n");
+    git(&["add", "."]);
+    git(&["commit", "-qm", "first"]);
+    put("after\n");
+    // Another name of the same bytes.
+    fs::hard_link(work.join(".env"), work.join("twin")).unwrap();
+    git(&["add", "-N", "twin"]);
+    done(&stage.mur, &["add", "no-env", "--path", "**/.env", "--op", "read"]);
+    stage.succeed();
+    let results = stage.results();
+    for (result, withheld) in [(&results[0], "2 paths are withheld"), (&results[1], "1 path is withheld")] {
+        assert!(result.contains("seen.txt") && result.contains(withheld), "{result}");
+        assert!(!result.contains(".env"), "{result}");
+    }
+    assert!(!results[0].contains("twin"), "{}", results[0]);
+    assert!(results[2].contains("no-env") && !results[2].contains("after"), "{}", results[2]);
 }

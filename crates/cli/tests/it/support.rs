@@ -202,6 +202,30 @@ inference:
 }
 
 /// The newest session's trace.
+/// A manifest with two driver choices: `primary` on anthropic, and `other` on openai with the key of this name.
+pub(crate) fn two_choices(first: &str, (second, key): (&str, &str), more: &str) -> String {
+    format!(
+        r#"name: agent
+version: 0.1.0
+artifacts:
+  - name: anthropic
+    runtime: driver
+    gateway: {{ endpoint: "{first}", api_key: "${{MODEL_KEY}}" }}
+    models: {{ a-model: {{ context_window: 200000, max_output_tokens: 8192 }} }}
+  - name: openai
+    runtime: driver
+    gateway: {{ endpoint: "{second}", api_key: "${{{key}}}" }}
+    models: {{ b-model: {{ context_window: 100000, max_output_tokens: 8192 }} }}
+inference:
+  model: a-model
+  max_tokens: 1024
+  driver: {{ artifact: anthropic }}
+  alternates:
+    - {{ name: other, model: b-model, driver: {{ artifact: openai }} }}
+{more}"#
+    )
+}
+
 pub(crate) fn trace(mur: &Mur) -> Vec<Value> {
     let newest = children(&mur.home.home().join("sessions")).pop().expect("a session is on record");
     lines(&newest.join("trace.jsonl"))

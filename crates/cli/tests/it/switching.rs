@@ -4,8 +4,13 @@ use serde_json::{Value, json};
 use testkit::{ModelServer, Turn};
 
 use crate::serve::Serving;
-use crate::support::{KEY, Stage, Wire, children, of_type};
+use crate::support::{KEY, Stage, Wire, children, of_type, two_choices};
 
+const MORE: &str = "\
+capabilities: { tools: [files_inspect] }
+control: { settings: [inference.driver] }
+lifecycle: { task_acceptance: queue, after_task: sleep, conversation: threaded }
+";
 const THOUGHTS: [&str; 2] = ["first I look", "now I know"];
 
 /// Every text, call and result of a request, in order, whatever the provider's form.
@@ -42,33 +47,6 @@ fn signed(body: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A capsule whose primary is on anthropic at `one`, its alternate on openai at `two`.
-fn manifest(one: &str, two: &str) -> String {
-    format!(
-        r#"name: agent
-version: 0.1.0
-artifacts:
-  - name: anthropic
-    runtime: driver
-    gateway: {{ endpoint: "{one}", api_key: "${{MODEL_KEY}}" }}
-    models: {{ a-model: {{ context_window: 200000, max_output_tokens: 8192 }} }}
-  - name: openai
-    runtime: driver
-    gateway: {{ endpoint: "{two}", api_key: "${{MODEL_KEY}}" }}
-    models: {{ b-model: {{ context_window: 100000, max_output_tokens: 8192 }} }}
-inference:
-  model: a-model
-  max_tokens: 1024
-  driver: {{ artifact: anthropic }}
-  alternates:
-    - {{ name: other, model: b-model, driver: {{ artifact: openai }} }}
-capabilities: {{ tools: [files_inspect] }}
-control: {{ settings: [inference.driver] }}
-lifecycle: {{ task_acceptance: queue, after_task: sleep, conversation: threaded }}
-"#
-    )
-}
-
 #[test]
 fn a_threaded_conversation_loses_nothing_on_its_way_between_two_providers() {
     let look = |id: &str| Turn::new().tool_raw(id, "files_inspect", r#"{"filePath": "a.txt"}"#);
@@ -85,7 +63,7 @@ fn a_threaded_conversation_loses_nothing_on_its_way_between_two_providers() {
     for name in ["a.txt", "b.txt"] {
         std::fs::write(stage.mur.home.workdir().join(name), "words\n").unwrap();
     }
-    stage.mur.home.write("agent/murmur.yaml", manifest(&stage.server.url(), &other.url()));
+    stage.mur.home.write("agent/murmur.yaml", two_choices(&stage.server.url(), (&other.url(), "MODEL_KEY"), MORE));
     let session = Serving::start(&stage, &[]);
     let ask = |task: &str| {
         let conversations = stage.mur.home.home().join("conversations");

@@ -77,7 +77,7 @@ async fn it_keeps_to_the_wait_that_the_provider_names() {
         outcome.unwrap_err().message,
         "busy; it asks to wait 31 s, longer than the 30 s that `inference.retry` allows"
     );
-    assert_eq!(promised, []);
+    assert_eq!(promised, Vec::<Duration>::new());
 }
 
 #[tokio::test(start_paused = true)]

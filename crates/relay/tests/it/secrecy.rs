@@ -88,3 +88,29 @@ async fn a_key_that_no_header_may_hold_is_not_in_the_refusal() {
     assert_eq!(get(&gateway, "").await, (502, own("credential `CARD` cannot be read")));
     assert_eq!(stub.seen().len(), 0);
 }
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_searched_is_not_passed_on_and_one_without_a_key_is() {
+    let hex = forms(KEY).remove(1);
+    let stub = Stub::start(move |number, _| {
+        let response = Response::builder().header(format!("x-{hex}"), "1").header("x-plain", "1");
+        let response = match number {
+            0 | 3 => response.header("content-encoding", "gzip"),
+            1 => response.header("content-encoding", "identity, br"),
+            _ => response.header("content-encoding", "Identity"),
+        };
+        response.body(Full::from("words")).unwrap()
+    })
+    .await;
+    let gateway = open(&stub.url, literal(KEY));
+    for status in [502, 502, 200] {
+        let answer = raw(&gateway, "GET @ HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert_eq!((answer.contains("words"), answer.contains("x-plain")), (status == 200, status == 200), "{answer}");
+        assert!(!answer.contains(&forms(KEY)[1]), "{answer}");
+    }
+    let mut keyless = config(&stub.url, literal(KEY), &Arc::default());
+    keyless.key = None;
+    let gateway = Upstream::new(keyless).unwrap().open().unwrap();
+    assert_eq!(get(&gateway, "").await, (200, "words".to_owned()));
+}

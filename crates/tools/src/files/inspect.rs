@@ -11,12 +11,11 @@ use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
 use rustix::fs::{FileType, OFlags};
 use serde::Deserialize;
 use serde_json::json;
-use vocab::StateEffect;
+use vocab::{StateEffect, rfc3339_seconds};
 
 use super::content::{LineEndings, MAX_WHOLE, is_binary, kind_of, whole_characters};
 use super::list::target;
 use super::node::{Node, kind_words};
-use super::time::utc;
 use super::{Draft, FileTool, Given, Site};
 use crate::definition::About;
 use crate::execution::Stop;
@@ -96,9 +95,9 @@ fn describe(text: &mut String, node: &Node) {
         let _ = writeln!(text, "size: {}", show::bytes(node.size()));
     }
     let _ = writeln!(text, "mode: {:04o}", stat.st_mode & 0o7777);
-    let _ = writeln!(text, "modified: {}", utc(stat.st_mtime));
-    let _ = writeln!(text, "changed: {}", utc(stat.st_ctime));
-    let _ = writeln!(text, "accessed: {}", utc(stat.st_atime));
+    let _ = writeln!(text, "modified: {}", rfc3339_seconds(stat.st_mtime));
+    let _ = writeln!(text, "changed: {}", rfc3339_seconds(stat.st_ctime));
+    let _ = writeln!(text, "accessed: {}", rfc3339_seconds(stat.st_atime));
     let _ = writeln!(text, "hard links: {}", stat.st_nlink);
 }
 
