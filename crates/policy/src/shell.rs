@@ -11,11 +11,15 @@
 
 mod effects;
 mod expand;
+mod named;
 mod programs;
 mod scan;
+mod scripts;
 mod segments;
+mod subcommands;
 mod word;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::Operation;
@@ -219,8 +223,8 @@ impl Place {
 enum Input {
     Unknown,
     Text(String),
-    /// A file or nothing: not a text that this command line makes.
-    Other,
+    /// This file.
+    File(Word),
 }
 
 struct Work<'a> {
@@ -228,6 +232,10 @@ struct Work<'a> {
     home: &'a Path,
     queue: Vec<(String, Place)>,
     bytes: usize,
+    /// Looks at the file system that are left.
+    looks: usize,
+    /// The paths that are noted.
+    seen: HashSet<PathEffect>,
 }
 
 impl<'a> Work<'a> {
@@ -241,7 +249,7 @@ impl<'a> Work<'a> {
             too_many_paths: false,
             unclear: None,
         };
-        Self { analysis, home, queue: Vec::new(), bytes: 0 }
+        Self { analysis, home, queue: Vec::new(), bytes: 0, looks: named::MAX_LOOKS, seen: HashSet::new() }
     }
 
     fn unclear(&mut self, why: &'static str) {
@@ -288,7 +296,7 @@ impl<'a> Work<'a> {
         };
         for base in &place.bases {
             let effect = PathEffect { operation, path: effects::absolute(base, &given) };
-            if !self.analysis.paths.contains(&effect) {
+            if self.seen.insert(effect.clone()) {
                 self.analysis.paths.push(effect);
             }
         }

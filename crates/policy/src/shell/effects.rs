@@ -109,8 +109,9 @@ const DELETERS: &[&str] = &["rm", "rmdir", "shred", "unlink"];
 const REPLACERS: &[&str] = &["bunzip2", "bzip2", "gunzip", "gzip", "unxz", "unzstd", "xz", "zstd"];
 
 impl Work<'_> {
-    /// Notes what a command does to the paths that its words name.
-    pub(super) fn effects(&mut self, name: &str, words: &[Word], place: &Place) {
+    /// Notes what a command does to the paths that its words name. `forms` are the same command without the
+    /// options before its subcommand.
+    pub(super) fn effects(&mut self, name: &str, words: &[Word], forms: &[Vec<Word>], place: &Place) {
         if let Some(program) = words.first().filter(|word| word.text().contains('/')) {
             self.path(Execute, program, place);
         }
@@ -132,13 +133,22 @@ impl Work<'_> {
                     }
                 }
             }
-            "git" => self.git_paths(args, place),
+            "git" => {
+                let place = self.git_place(args, place);
+                let own = [words.to_vec()];
+                for form in if forms.is_empty() { &own } else { forms } {
+                    self.git_paths(form.get(1..).unwrap_or_default(), &place);
+                }
+            }
             name if READERS.contains(&name) => each(&[Read]),
             name if WRITERS.contains(&name) => each(&[Write]),
             name if DELETERS.contains(&name) => each(&[Delete]),
             name if REPLACERS.contains(&name) => each(&[Read, Write, Delete]),
-            _ => {}
+            // They are looked at where the command behind them is found.
+            name if Self::is_wrapper(name) => {}
+            name => self.named(name, args, place),
         }
+        self.interpreted(name, args, place);
         self.output_options(name, args, place);
         if matches!(name, "find" | "gfind") && args.iter().any(|word| word.text() == "-delete") {
             operands.iter().for_each(|word| self.path(Delete, word, place));
@@ -189,7 +199,7 @@ impl Work<'_> {
             Some("rm" | "mv" | "clean") => &[Delete, Write],
             Some("checkout" | "restore" | "apply") => &[Write],
             Some("show" | "diff" | "blame" | "log" | "add" | "grep" | "cat-file") => &[Read],
-            _ => return,
+            _ => return self.named("git", args, place),
         };
         for word in operands(args) {
             operations.iter().for_each(|operation| self.path(*operation, &word, place));

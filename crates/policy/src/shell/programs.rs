@@ -10,10 +10,10 @@ use super::{Input, Place, Simple, Work, base_name, effects};
 const COMPUTED: Unclear = "the name of a program in it is computed";
 const COMPUTED_TEXT: Unclear = "a text that it gives to a shell is computed";
 const SHELL_INPUT: Unclear = "a shell in it reads its commands from an input that is not known";
-const ALIAS: Unclear = "it changes what names mean";
-const MANY_PLACES: Unclear = "where a command in it begins cannot be told";
+pub(super) const ALIAS: Unclear = "it changes what names mean";
+pub(super) const MANY_PLACES: Unclear = "where a command in it begins cannot be told";
 /// Places that are tried behind an option that is not known.
-const MAX_PLACES: usize = 32;
+pub(super) const MAX_PLACES: usize = 32;
 
 /// A program that runs the command behind its options.
 struct Wrapper {
@@ -148,9 +148,11 @@ impl Work<'_> {
             }
         };
         words.iter().filter(|word| is_subscript(word)).for_each(|word| self.latent(word, place));
-        self.effects(&name, &words, place);
+        let forms = self.without_globals(&name, &words);
+        self.effects(&name, &words, &forms, place);
         self.runs(&name, &words, place);
         self.analysis.commands.push(Simple::new(words));
+        self.analysis.commands.extend(forms.into_iter().map(Simple::new));
     }
 
     /// A value that is assigned may be evaluated later, and some are commands by themselves.
@@ -159,7 +161,9 @@ impl Work<'_> {
         if matches!(
             name,
             "BASH_ENV" | "ENV" | "PROMPT_COMMAND" | "PS0" | "PS4" | "BASH_FUNC" | "SHELLOPTS" | "BASHOPTS"
-        ) {
+        ) || name == "GIT_CONFIG_PARAMETERS"
+            || name.starts_with("GIT_CONFIG_KEY_")
+        {
             self.unclear(ALIAS);
         }
         self.latent(word, place);
@@ -211,10 +215,15 @@ impl Work<'_> {
             "alias" if args.iter().any(|word| word.text().contains('=')) => self.unclear(ALIAS),
             "hash" if args.iter().any(|word| word.text().starts_with("-p")) => self.unclear(ALIAS),
             "enable" if args.iter().any(|word| word.text().starts_with("-f")) => self.unclear(ALIAS),
-            "." | "source" => match args.first() {
+            "." | "source" => match args.iter().find(|word| word.text() != "--") {
                 Some(script) if script.known().is_some_and(effects::is_descriptor) => self.input_is_script(place),
-                Some(script) if script.known().is_some() => {}
-                _ => self.unclear(SHELL_INPUT),
+                Some(script) => {
+                    self.script(script, place);
+                    if script.known().is_none() {
+                        self.unclear(SHELL_INPUT);
+                    }
+                }
+                None => self.unclear(SHELL_INPUT),
             },
             "find" | "gfind" | "fd" | "fdfind" => self.find_exec(args, place),
             "git" => self.git(args, place),
@@ -233,6 +242,11 @@ impl Work<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a program runs the command behind its options.
+    pub(super) fn is_wrapper(name: &str) -> bool {
+        WRAPPERS.iter().any(|wrapper| wrapper.name == name)
     }
 
     /// What stands behind a program that runs it.
@@ -256,7 +270,7 @@ impl Work<'_> {
                 at += 1 + usize::from(wrapper.long.contains(&text));
                 sure &= long.contains('=') || wrapper.long.contains(&text);
             } else if text.len() > 1 && text.starts_with('-') && word.known().is_some() {
-                let (width, known) = short_options(text, wrapper);
+                let (width, known) = short_options(text, wrapper.valued, wrapper.flags);
                 sure &= known;
                 at += width;
             } else {
@@ -264,6 +278,8 @@ impl Work<'_> {
             }
         }
         at += wrapper.operands;
+        // The words of the command itself are looked at as its own.
+        self.named(wrapper.name, args.get(..at).unwrap_or(args), place);
         // Behind `--` they may follow as well.
         while let Some(word) = args.get(at).filter(|word| sets_environment && word.text().contains('=')) {
             self.environment(word, place);
@@ -332,7 +348,10 @@ impl Work<'_> {
             match letters.strip_prefix('-') {
                 Some("") => break,
                 Some("version" | "help") => return,
-                Some("rcfile" | "init-file") => at += 1,
+                Some("rcfile" | "init-file") => {
+                    args.get(at).into_iter().for_each(|word| self.script(word, place));
+                    at += 1;
+                }
                 Some(_) => {}
                 None => {
                     command |= letters.contains('c') && text.starts_with('-');
@@ -350,6 +369,8 @@ impl Work<'_> {
             Some(script) if !input && script.text() != "-" => {
                 if script.known().is_some_and(effects::is_descriptor) {
                     self.input_is_script(place);
+                } else {
+                    self.script(script, place);
                 }
             }
             _ => self.input_is_script(place),
@@ -359,7 +380,7 @@ impl Work<'_> {
     fn input_is_script(&mut self, place: &Place) {
         match &place.input {
             Input::Text(text) => self.inner_texts(vec![text.clone()], place),
-            Input::Other => {}
+            Input::File(_) => self.input_file(place),
             Input::Unknown => self.unclear(SHELL_INPUT),
         }
     }
@@ -425,6 +446,7 @@ impl Work<'_> {
 
     /// Commands that git is told to run.
     fn git(&mut self, args: &[Word], place: &Place) {
+        self.git_aliases(args);
         for word in args {
             if let Some((_, text)) = word.text().split_once("=!") {
                 self.inner_texts(vec![text.to_owned()], place);
@@ -445,15 +467,15 @@ impl Work<'_> {
 }
 
 /// How many words a group of short options takes, and whether all of them are known.
-fn short_options(text: &str, wrapper: &Wrapper) -> (usize, bool) {
+pub(super) fn short_options(text: &str, valued: &str, flags: &str) -> (usize, bool) {
     let letters: Vec<char> = text.chars().skip(1).collect();
     for (place, letter) in letters.iter().enumerate() {
-        if wrapper.valued.contains(*letter) {
+        if valued.contains(*letter) {
             let attached = place + 1 < letters.len();
             return (1 + usize::from(!attached), true);
         }
         // `nice -10` and the like.
-        if !wrapper.flags.contains(*letter) && !letter.is_ascii_digit() {
+        if !flags.contains(*letter) && !letter.is_ascii_digit() {
             return (1, false);
         }
     }

@@ -101,6 +101,29 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
     }
 
     fn operator(&mut self, operator: &str) -> Result<(), Unclear> {
+        let before = self.input.clone();
+        let is_input = self.descriptor().is_none_or(|number| number.trim_start_matches('0').is_empty());
+        let done = self.one_operator(operator, is_input);
+        // What another descriptor reads is not the command's input.
+        if !is_input {
+            self.input = before;
+        }
+        done
+    }
+
+    /// The number that touches the operator at hand, and belongs to it.
+    fn descriptor(&self) -> Option<&'t str> {
+        match (self.last, self.tokens.get(self.at.checked_sub(1)?)) {
+            (Some(Token::Word(number, place)), Some(Token::Operator(_, own)))
+                if number.bytes().all(|byte| byte.is_ascii_digit()) && place.end.index == own.start.index =>
+            {
+                Some(number)
+            }
+            _ => None,
+        }
+    }
+
+    fn one_operator(&mut self, operator: &str, is_input: bool) -> Result<(), Unclear> {
         match operator {
             "<<" | "<<-" => self.here_document(),
             "<<<" => {
@@ -109,7 +132,14 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                 self.input = text.map_or(Input::Unknown, Input::Text);
                 Ok(())
             }
-            "<" | ">" | ">>" | ">|" | "<>" | "<&" | ">&" | "&>" | "&>>" => self.redirection(operator),
+            "<" | ">" | ">>" | ">|" | "<>" | "<&" | ">&" | "&>" | "&>>" => {
+                // Its input is no longer what the pipe brings.
+                if is_input && matches!(operator, "<&" | "<>") {
+                    self.piped = Input::Unknown;
+                    self.input = Input::Unknown;
+                }
+                self.redirection(operator)
+            }
             other => self.end(other),
         }
     }
@@ -117,11 +147,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
     /// The word behind a redirection, if one stands there.
     fn target(&mut self) -> Result<Option<Word>, Unclear> {
         // A number that touches the operator belongs to it.
-        if let (Some(Token::Word(number, place)), Some(Token::Operator(_, own))) =
-            (self.last, self.tokens.get(self.at - 1))
-            && number.bytes().all(|byte| byte.is_ascii_digit())
-            && place.end.index == own.start.index
-        {
+        if self.descriptor().is_some() {
             self.words.pop();
         }
         let Some(Token::Word(raw, _)) = self.tokens.get(self.at) else { return Ok(None) };
@@ -135,7 +161,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         let target = self.target()?;
         if operator == "<" {
             // `<(…)` has no word behind it, and what it brings is not known.
-            self.input = if target.is_some() { Input::Other } else { Input::Unknown };
+            self.input = target.clone().map_or(Input::Unknown, Input::File);
         }
         let Some(target) = target else { return Ok(()) };
         let descriptor =

@@ -19,6 +19,8 @@ pub(crate) struct Word {
     /// How many bytes at the start are certain: all of them, or those before the first open part.
     lead: usize,
     known: bool,
+    /// Whether the shell may make several words of it, or none.
+    splits: bool,
     /// Whether it starts with a `~` that is expanded.
     tilde: bool,
     /// Whether anything in it is quoted, so that it is no reserved word.
@@ -30,12 +32,20 @@ pub(crate) struct Word {
 impl Word {
     /// A word that means just this.
     pub(crate) fn literal(text: &str) -> Self {
-        Self { text: text.to_owned(), lead: text.len(), known: true, tilde: false, quoted: true, pattern: None }
+        Self {
+            text: text.to_owned(),
+            lead: text.len(),
+            known: true,
+            splits: false,
+            tilde: false,
+            quoted: true,
+            pattern: None,
+        }
     }
 
     /// A word of which nothing is known.
     pub(crate) fn open() -> Self {
-        Self { text: "{}".to_owned(), lead: 0, known: false, tilde: false, quoted: true, pattern: None }
+        Self { text: "{}".to_owned(), lead: 0, known: false, splits: true, tilde: false, quoted: true, pattern: None }
     }
 
     /// The word without its quotes; open parts stand as they are written.
@@ -46,6 +56,11 @@ impl Word {
     /// The word, when it is known as a whole.
     pub(crate) fn known(&self) -> Option<&str> {
         self.known.then_some(self.text.as_str())
+    }
+
+    /// Whether the shell may make several words of it, or none.
+    pub(super) fn splits(&self) -> bool {
+        self.splits
     }
 
     /// The certain beginning.
@@ -96,7 +111,8 @@ impl Word {
 enum Piece {
     Bare(char),
     Quoted(char),
-    Open(String),
+    /// As it is written, and whether the shell takes apart what it comes to.
+    Open(String, bool),
 }
 
 /// What a word came to.
@@ -131,7 +147,8 @@ pub(super) fn substitutions(text: &str) -> Result<Vec<String>, Unclear> {
 }
 
 fn word(pieces: &[Piece], quoted: bool) -> Word {
-    let mut word = Word { text: String::new(), lead: 0, known: true, tilde: false, quoted, pattern: None };
+    let mut word =
+        Word { text: String::new(), lead: 0, known: true, splits: false, tilde: false, quoted, pattern: None };
     let (mut pattern, mut only_pattern) = (String::new(), true);
     word.tilde = pieces.first() == Some(&Piece::Bare('~'));
     for piece in pieces {
@@ -144,7 +161,9 @@ fn word(pieces: &[Piece], quoted: bool) -> Word {
                 pattern.push_str(&globset::escape(c.encode_utf8(&mut [0; 4])));
             }
             Piece::Bare(c) => {
-                word.known &= !matches!(c, '*' | '?' | '[');
+                let is_wild = matches!(c, '*' | '?' | '[');
+                word.known &= !is_wild;
+                word.splits |= is_wild;
                 word.text.push(*c);
                 match c {
                     // To a shell these are characters like others.
@@ -152,8 +171,9 @@ fn word(pieces: &[Piece], quoted: bool) -> Word {
                     c => pattern.push(*c),
                 }
             }
-            Piece::Open(raw) => {
+            Piece::Open(raw, splits) => {
                 word.known = false;
+                word.splits |= splits;
                 only_pattern = false;
                 word.text.push_str(raw);
             }
@@ -166,6 +186,7 @@ fn word(pieces: &[Piece], quoted: bool) -> Word {
     // `[` and `[[` are commands; alone it is no pattern.
     if matches!(word.text.as_str(), "[" | "[[") {
         word.known = true;
+        word.splits = false;
         word.lead = word.text.len();
     }
     // `~name` is somebody's home.
@@ -258,7 +279,7 @@ impl Reader<'_> {
                 _ => text.push(c),
             }
         }
-        let piece = Piece::Open(format!("`{text}`"));
+        let piece = Piece::Open(format!("`{text}`"), !in_quotes);
         self.texts.push(text);
         self.at = end + 1;
         Ok(piece)
@@ -300,7 +321,9 @@ impl Reader<'_> {
             }
         }
         let raw: String = self.slice(start, self.at).iter().collect();
-        pieces.push(Piece::Open(format!("${raw}")));
+        // `"$@"` and `"${a[@]}"` are several words in quotes as well.
+        let splits = !quoted || raw.contains('@');
+        pieces.push(Piece::Open(format!("${raw}"), splits));
         Ok(())
     }
 
@@ -439,7 +462,7 @@ fn alternatives(pieces: &[Piece], open: usize) -> Result<Alternatives, Unclear> 
                 }
                 continue;
             }
-            Piece::Bare(_) | Piece::Quoted(_) | Piece::Open(_) => {}
+            Piece::Bare(_) | Piece::Quoted(_) | Piece::Open(..) => {}
         }
         current.push(piece.clone());
     }
@@ -460,7 +483,7 @@ fn sequence(inside: &[Piece]) -> Option<Vec<Vec<Piece>>> {
     if let (Ok(from), Ok(to)) = (first.parse::<i64>(), last.parse::<i64>()) {
         let (low, high) = (from.min(to), from.max(to));
         if high.abs_diff(low) >= MAX_WORDS as u64 {
-            return Some(vec![vec![Piece::Open(format!("{{{text}}}"))]]);
+            return Some(vec![vec![Piece::Open(format!("{{{text}}}"), true)]]);
         }
         // Whatever the step, each word is one of these.
         return Some((low..=high).map(|n| n.to_string().chars().map(Piece::Bare).collect()).collect());
