@@ -7,6 +7,7 @@
     reason = "a bench that meets what it does not expect stops there"
 )]
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -14,6 +15,10 @@ use policy::{
     Action, ActionKind, Approved, Base, Compiled, Document, Effect, InMemory, Operation, Policy, Review, Rules,
 };
 use serde_json::json;
+
+/// Counts what each review allocates.
+#[global_allocator]
+static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
 
 fn main() {
     divan::main();
@@ -79,6 +84,44 @@ fn review_of_a_file_read(bencher: divan::Bencher<'_, '_>, count: usize) {
     bencher.with_inputs(read).bench_values(|action| approved(&policy, action));
 }
 
+/// A file that is there, as deep as files are.
+fn file() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("src/module")).unwrap();
+    std::fs::write(root.join("src/module/file.rs"), "").unwrap();
+    (dir, root)
+}
+
+#[divan::bench(args = COUNTS)]
+fn review_of_a_read_of_an_existing_file(bencher: divan::Bencher<'_, '_>, count: usize) {
+    let (_dir, root) = file();
+    let compiled = Compiled::new(&document(count), &base()).unwrap();
+    let policy = Policy::with_boundaries(Rules::new(root.clone()), Arc::new(InMemory::new(compiled)));
+    let read = || {
+        Action::new("call_1", "files_read", ActionKind::FilesRead)
+            .with(Effect::path(Operation::Read, root.join("src/module/file.rs")))
+    };
+    bencher.with_inputs(read).bench_values(|action| approved(&policy, action));
+}
+
+/// The part of it that is the kernel's.
+#[divan::bench]
+fn resolution_of_an_existing_path(bencher: divan::Bencher<'_, '_>) {
+    let (_dir, root) = file();
+    let path = root.join("src/module/file.rs");
+    bencher.bench(|| policy::realpath(&path));
+}
+
+/// The same with a link in the middle.
+#[divan::bench]
+fn resolution_through_a_link(bencher: divan::Bencher<'_, '_>) {
+    let (_dir, root) = file();
+    std::os::unix::fs::symlink("src", root.join("link")).unwrap();
+    let path = root.join("link/module/file.rs");
+    bencher.bench(|| policy::realpath(&path));
+}
+
 #[divan::bench(args = COUNTS)]
 fn review_of_a_short_command(bencher: divan::Bencher<'_, '_>, count: usize) {
     let policy = policy(count);
@@ -109,7 +152,7 @@ fn compilation(bencher: divan::Bencher<'_, '_>, count: usize) {
 /// Many states for every character: the automaton's cache is of no use.
 #[divan::bench(sample_count = 10)]
 fn a_pathological_pattern(bencher: divan::Bencher<'_, '_>) {
-    let pattern = "(a|b|[^c]{1,400}d){2}[ab]{300}$";
+    let pattern = "(a|b|[^c]{1,30}d){2}[ab]{30}$";
     let rule = json!({"id": "r", "type": "command", "pattern": pattern, "operations": ["execute"]});
     let document = Document::parse(&json!({"version": 1, "hardBlocks": [rule]}).to_string(), &base()).unwrap();
     let compiled = Compiled::new(&document, &base()).unwrap();

@@ -19,7 +19,7 @@ use paths::PathSet;
 use crate::boundaries::Unreadable;
 use crate::document::{Base, Document, Operations, Subject};
 use crate::links::{FileId, LinkIndex};
-use crate::realpath::{Resolved, realpath, realpath_of_process};
+use crate::realpath::{Found, Resolved, find, find_for_process};
 use crate::shell::{Analysis, MAX_ENTRIES, expand};
 use crate::{HardBlock, Operation};
 
@@ -142,7 +142,7 @@ impl Compiled {
         if let Some(matched) = self.lexical(operation, &plain) {
             return Some(PathFinding::Rule(matched));
         }
-        self.followed(operation, &plain, realpath(path), links)
+        self.followed(operation, &plain, find(path), links)
     }
 
     /// The same for a path that a process looks up which starts in one of these directories.
@@ -161,8 +161,8 @@ impl Compiled {
             return Some(PathFinding::Rule(matched));
         }
         for cwd in cwds {
-            let (resolved, depends) = realpath_of_process(path, cwd);
-            let found = self.followed(operation, &plain, resolved, links);
+            let (found, depends) = find_for_process(path, cwd);
+            let found = self.followed(operation, &plain, found, links);
             if found.is_some() || !depends {
                 return found;
             }
@@ -171,14 +171,8 @@ impl Compiled {
     }
 
     /// Judges what a path's links lead to.
-    fn followed(
-        &self,
-        operation: Operation,
-        plain: &Path,
-        resolved: Resolved,
-        links: &LinkIndex,
-    ) -> Option<PathFinding> {
-        let real = match resolved {
+    fn followed(&self, operation: Operation, plain: &Path, found: Found, links: &LinkIndex) -> Option<PathFinding> {
+        let real = match found.resolved {
             Resolved::Unresolvable => return Some(PathFinding::Unresolvable),
             Resolved::Path(real) => real,
         };
@@ -187,7 +181,7 @@ impl Compiled {
         {
             return Some(PathFinding::Rule(matched));
         }
-        FileId::of(&real).and_then(|node| self.linked(operation, &real, node, links))
+        found.node.and_then(|node| self.linked(operation, &real, node, links))
     }
 
     /// Judges a file by its other names, if it has any.

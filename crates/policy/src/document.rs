@@ -5,6 +5,7 @@
 //! whoever holds one need not ask again. It is not what actions are judged by: [`crate::Compiled`] is.
 
 mod check;
+mod json;
 mod possible;
 
 use std::fmt;
@@ -252,6 +253,9 @@ pub enum Wrong {
     /// No JSON.
     #[error("json_invalid")]
     Json,
+    /// A key that stands twice in one object.
+    #[error("json_duplicate_key:{0}")]
+    DuplicateKey(String),
     /// No object.
     #[error("document_must_be_object")]
     NoObject,
@@ -331,6 +335,7 @@ impl Wrong {
             Self::Version => "write \"version\": 1",
             Self::NoArray => "write \"hardBlocks\": [] with the rules in it",
             Self::TooMany => "a document may have 10,000 rules; join patterns, for example with {a,b}",
+            Self::DuplicateKey(_) => "an object may have each key once; remove one of the two",
             Self::UnknownKey(_) => "remove the key, or correct its spelling",
             Self::IdRequired => "give the rule an id of its own",
             Self::IdInvalid => "an id has 1 to 120 of the characters A-Z a-z 0-9 _ . : -",

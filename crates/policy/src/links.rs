@@ -36,7 +36,7 @@ impl FileId {
         rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Self::from_stat(&stat))
     }
 
-    fn from_stat(stat: &Stat) -> Self {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
         let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         #[expect(clippy::useless_conversion, reason = "the field's width depends on the processor")]
         let links = u64::from(stat.st_nlink);

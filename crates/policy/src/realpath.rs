@@ -16,6 +16,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::links::FileId;
+
 /// Links that are followed, as the kernel does.
 const MAX_LINKS: usize = 40;
 /// Components that are looked at in all.
@@ -33,15 +35,40 @@ pub enum Resolved {
 /// Follows the links of an absolute path.
 #[must_use]
 pub fn realpath(path: &Path) -> Resolved {
-    resolve(path, None)
+    find(path).resolved
+}
+
+/// Where a path leads, and what is there.
+pub(crate) struct Found {
+    pub(crate) resolved: Resolved,
+    /// The file or directory; none where nothing is.
+    pub(crate) node: Option<FileId>,
+}
+
+impl Found {
+    fn at(resolved: Resolved) -> Self {
+        let node = match &resolved {
+            Resolved::Path(real) => FileId::of(real),
+            Resolved::Unresolvable => None,
+        };
+        Self { resolved, node }
+    }
+}
+
+/// Follows the links of an absolute path to what is there.
+pub(crate) fn find(path: &Path) -> Found {
+    without_links(path).unwrap_or_else(|| Found::at(resolve(path, None)))
 }
 
 /// Follows the links of an absolute path as a process will that runs in `cwd`, and tells whether the answer
 /// depends on that directory.
-pub(crate) fn realpath_of_process(path: &Path, cwd: &Path) -> (Resolved, bool) {
+pub(crate) fn find_for_process(path: &Path, cwd: &Path) -> (Found, bool) {
+    if let Some(found) = without_links(path) {
+        return (found, false);
+    }
     let view = View { cwd, asked: Cell::new(false) };
-    let resolved = resolve(path, Some(&view));
-    (resolved, view.asked.get())
+    let found = Found::at(resolve(path, Some(&view)));
+    (found, view.asked.get())
 }
 
 /// What a process that is yet to start will find below `/proc/self`.
@@ -92,9 +119,6 @@ impl View<'_> {
 }
 
 fn resolve(path: &Path, view: Option<&View<'_>>) -> Resolved {
-    if has_no_links(path) {
-        return Resolved::Path(crate::lexical(path));
-    }
     // What is still to be walked, last component first.
     let mut rest: Vec<OsString> = reversed(path);
     let mut real = PathBuf::from("/");
@@ -134,11 +158,20 @@ fn resolve(path: &Path, view: Option<&View<'_>>) -> Resolved {
     Resolved::Path(real)
 }
 
-/// Whether it exists and holds no link: the common case, which one call to the kernel can tell.
-fn has_no_links(path: &Path) -> bool {
-    path.components().all(|component| component != Component::ParentDir)
-        && rustix::fs::openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
-            .is_ok()
+/// The answer where there is no link on the way, also to something that is missing: the common case, in which
+/// one look at the kernel's own resolution is enough.
+fn without_links(path: &Path) -> Option<Found> {
+    if path.components().any(|component| component == Component::ParentDir) {
+        return None;
+    }
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let node = match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(held) => rustix::fs::fstat(&held).ok().map(|stat| FileId::from_stat(&stat)),
+        // Up to what is missing there was none, and behind it there is nothing.
+        Err(Errno::NOENT | Errno::NOTDIR) => None,
+        Err(_) => return None,
+    };
+    Some(Found { resolved: Resolved::Path(crate::lexical(path)), node })
 }
 
 fn reversed(path: &Path) -> Vec<OsString> {
@@ -168,6 +201,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("file"), "").unwrap();
         symlink("a", root.join("relative")).unwrap();
         symlink(root.join("a/b"), root.join("absolute")).unwrap();
         symlink("../relative/b", root.join("a/chain")).unwrap();
@@ -178,6 +212,10 @@ mod tests {
             ("absolute/..", "a"),
             ("a/chain/y/z", "a/b/y/z"),
             ("dangling", "a/new/file"),
+            ("dangling/x", "a/new/file/x"),
+            ("missing/x", "missing/x"),
+            ("file/x", "file/x"),
+            ("missing/relative/b", "missing/relative/b"),
             ("missing/../a", "a"),
             ("a/b/", "a/b"),
         ] {
@@ -187,7 +225,10 @@ mod tests {
 
     #[test]
     fn a_process_sees_its_own_directory_in_proc() {
-        let cwd = Path::new("/nowhere/work");
+        let seen = |given: &str| {
+            let (found, depends) = find_for_process(Path::new(given), Path::new("/nowhere/work"));
+            (found.resolved, depends)
+        };
         for (given, expected, depends) in [
             ("/proc/self/cwd/a", Some("/nowhere/work/a"), true),
             ("/proc/self/cwd/../a", Some("/nowhere/a"), true),
@@ -205,7 +246,7 @@ mod tests {
             ("/proc/selfish/cwd", Some("/proc/selfish/cwd"), false),
         ] {
             let expected = expected.map_or(Resolved::Unresolvable, |path| Resolved::Path(path.into()));
-            assert_eq!(realpath_of_process(Path::new(given), cwd), (expected, depends), "{given}");
+            assert_eq!(seen(given), (expected, depends), "{given}");
         }
     }
 

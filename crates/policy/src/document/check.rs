@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Base, Document, Examples, Fault, HardBlock, MAX_DOCUMENT, MAX_PATTERN, MAX_RULES, Matching, Operations, Subject,
-    Wrong, possible,
+    Wrong, json, possible,
 };
 use crate::Operation;
 use crate::compiled::Compiled;
@@ -21,7 +21,7 @@ pub(super) fn document(text: &str, base: &Base) -> Result<Document, Vec<Fault>> 
     if text.len() > MAX_DOCUMENT {
         return Err(whole(Wrong::TooLarge));
     }
-    let Ok(value) = serde_json::from_str::<Value>(text) else { return Err(whole(Wrong::Json)) };
+    let value = json::parse(text).map_err(whole)?;
     let Value::Object(top) = value else { return Err(whole(Wrong::NoObject)) };
     // A newer version may mean anything by the rest, so the rest is not looked at.
     if top.get("version").is_none_or(|version| version.as_u64() != Some(1)) {

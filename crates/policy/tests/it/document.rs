@@ -41,6 +41,13 @@ fn the_whole_has_its_codes() {
         ("{\"version\": 1, \"hardBlocks\": {}}", "hardBlocks_must_be_array"),
         ("{\"version\": 1, \"hardBlocks\": [], \"extra\": 0}", "unknown_key:extra"),
         ("{\"version\": 1, \"hardBlocks\": [7]}", "hardBlocks.0.must_be_object"),
+        ("{\"version\": 1, \"hardBlocks\": []} {}", "json_invalid"),
+        ("{\"version\": 2, \"version\": 1, \"hardBlocks\": []}", "json_duplicate_key:version"),
+        ("{\"version\": 1, \"hardBlocks\": [{}], \"h\\u0061rdBlocks\": []}", "json_duplicate_key:hardBlocks"),
+        (
+            "{\"version\": 1, \"hardBlocks\": [{\"enabled\": true, \"id\": 1, \"enabled\": false}]}",
+            "json_duplicate_key:enabled",
+        ),
     ] {
         assert_eq!(codes(text), [code], "{text}");
     }

@@ -165,10 +165,10 @@ fn searching_and_listing() {
 
 /// Writes, edits and patches, each as the file is at that moment.
 fn change(path: &'static str) -> impl FnMut(&Arena, &mut Tally, usize) {
-    let texts = ["plain bytes", "other bytes"];
-    let mut now = 0;
+    let texts = ("plain bytes", "other bytes");
+    let mut flipped = false;
     move |arena, tally, number| {
-        let (old, new) = (texts[now % 2], texts[(now + 1) % 2]);
+        let [old, new] = if flipped { [texts.1, texts.0] } else { [texts.0, texts.1] };
         let got = match number % 4 {
             0 => {
                 // What is replaced whole was seen before.
@@ -182,7 +182,7 @@ fn change(path: &'static str) -> impl FnMut(&Arena, &mut Tally, usize) {
             }
         };
         if matches!(got, Got::Ok(_)) {
-            now += 1;
+            flipped = !flipped;
         }
     }
 }
