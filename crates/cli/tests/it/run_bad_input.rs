@@ -180,9 +180,9 @@ const MANIFESTS: &[Case] = &[
     },
     Case {
         name: "a key that this version does not honour",
-        make: |stage| declared(stage, "verify: [make test]\n"),
+        make: |stage| declared(stage, "lifecycle: { shell_grace_secs: 5 }\n"),
         code: "E-MAN-004",
-        says: &["verify", "remove it"],
+        says: &["shell_grace_secs", "remove it"],
     },
     Case {
         name: "a network grant",
