@@ -16,6 +16,8 @@ use crate::Operation::Read;
 pub(super) const MAX_LOOKS: usize = 256;
 /// Places in one word where a path may begin.
 const MAX_BEGINNINGS: usize = 8;
+/// Bytes of a path that the kernel takes.
+const MAX_PATH: usize = 4096;
 /// Letters of options in front of a value in one word.
 const MAX_LETTERS: usize = 4;
 
@@ -69,17 +71,23 @@ fn exists(path: &Path) -> bool {
 fn candidates(word: &Word, plain: bool) -> Vec<Word> {
     let text = word.text();
     let is_option = !plain && text.starts_with('-');
-    let mut found: Vec<Word> = if is_option { Vec::new() } else { vec![word.clone()] };
     let separators = text.char_indices().filter(|(_, c)| matches!(c, '=' | '@' | ':' | ',' | '<'));
     let mut begins: Vec<usize> = separators.map(|(at, _)| at + 1).take(MAX_BEGINNINGS).collect();
     if is_option && !text.starts_with("--") {
         begins.extend(text.char_indices().map(|(at, _)| at).skip(2).take(MAX_LETTERS));
     }
-    found.extend(begins.iter().filter_map(|at| word.behind(text.get(..*at)?)));
-    if word.known().is_some() {
-        let cut = |word: &Word| word.text().split_once([':', ',']).map(|(path, _)| Word::literal(path));
-        let shorter: Vec<Word> = found.iter().filter_map(cut).collect();
-        found.extend(shorter);
+    let mut found: Vec<Word> = if is_option { Vec::new() } else { vec![word.clone()] };
+    if word.known().is_none() {
+        found.extend(begins.iter().filter_map(|at| word.behind(text.get(..*at)?)));
+    } else {
+        // Whole, and up to where something else may follow.
+        let ends = |rest: &'_ str| rest.find([':', ',']).unwrap_or(rest.len());
+        let rests = || begins.iter().filter_map(|at| text.get(*at..));
+        let cuts = rests().chain((!is_option).then_some(text)).filter_map(|rest| rest.get(..ends(rest)));
+        let mut texts: Vec<&str> = rests().chain(cuts).filter(|path| *path != text).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        found.extend(texts.into_iter().filter(|path| path.len() <= MAX_PATH).map(Word::literal));
     }
     found.retain(|word| !word.text().is_empty() && word.text() != "-");
     found
