@@ -17,6 +17,7 @@ use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Proc
 use crate::credentials::Gateways;
 use crate::failure::Failure;
 use crate::place::{self, real};
+use crate::settings;
 
 /// HOME and TMPDIR of the agent's processes: private to the session, gone with it. Absent when the
 /// capsule can start no process.
@@ -130,9 +131,10 @@ fn tools(
 }
 
 /// Below the root, but not the runtime's home; changing nothing that is read-only or that the capsule
-/// itself is made of. A rule holds for the name and for what the name leads to.
+/// itself is made of. A rule holds for the name and for what the name leads to. `~` in a command counts as the
+/// operator's directory, as in the rules: a command can say so itself (`HOME=…`), whatever its own is.
 fn rules(loaded: &Loaded, home: &Home, workdir: &Path, root: &Path, warnings: &mut Vec<String>) -> Rules {
-    let mut rules = Rules::new(root.to_owned()).hidden(real(home));
+    let mut rules = Rules::new(root.to_owned()).hidden(real(home)).home(settings::operator_home());
     let declared = loaded.manifest.capabilities.filesystem.read_only.iter();
     let declared: Vec<PathBuf> = declared.map(|path| workdir.join(path.as_str())).collect();
     for path in &declared {

@@ -4,7 +4,7 @@
 //! change of the operator's, on any host that shares the store, holds at the next action. A store that
 //! cannot be opened or read blocks, and is tried anew at the next action.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use policy::{Base, Boundaries, Compiled, Fault, Unreadable};
@@ -37,7 +37,12 @@ pub(crate) fn failure(error: &StoreError) -> Failure {
 
 /// What relative patterns and `~` of rules are taken under.
 pub(crate) fn base(workdir: &Path) -> Base {
-    Base::new(workdir, std::env::home_dir().unwrap_or_else(|| "/".into()))
+    Base::new(workdir, operator_home())
+}
+
+/// The operator's own directory: what `~` stands for in rules and in commands.
+pub(crate) fn operator_home() -> PathBuf {
+    std::env::home_dir().unwrap_or_else(|| "/".into())
 }
 
 /// The codes of faults, in one line.

@@ -304,6 +304,9 @@ pub enum Wrong {
     /// It can never match anything.
     #[error("pattern_unmatchable")]
     Unmatchable,
+    /// A rule about commands without `execute`: nothing else is done to a command. The code is the same.
+    #[error("pattern_unmatchable")]
+    NotExecuted,
     /// No operations.
     #[error("operations_required")]
     OperationsRequired,
@@ -348,7 +351,8 @@ impl Wrong {
                 "correct the expression; look-around and back-references do not exist, and it may not be huge"
             }
             Self::Glob => "correct the brackets or braces of the glob",
-            Self::Unmatchable => "nothing can ever match this rule; correct the pattern or the operations",
+            Self::Unmatchable => "nothing can ever match this rule; correct the pattern",
+            Self::NotExecuted => "a command is executed and nothing else: add \"execute\" to the operations",
             Self::OperationsRequired => "name one operation or more: read, write, delete, execute, delegate",
             Self::Operation(_) => "operations are read, write, delete, execute and delegate",
             Self::Enabled => "write true or false",

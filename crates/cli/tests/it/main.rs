@@ -19,6 +19,8 @@ mod guidance;
 mod init;
 mod peers;
 mod policy;
+mod policy_home;
+mod policy_hosts;
 mod ps;
 mod run_bad_input;
 mod run_capture;

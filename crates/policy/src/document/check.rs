@@ -105,7 +105,7 @@ impl Checker {
         };
         // Commands are executed and nothing else is done to them.
         if rule.subject == Subject::Command && !rule.operations.has(Operation::Execute) {
-            return self.wrong(Wrong::Unmatchable);
+            return self.wrong(Wrong::NotExecuted);
         }
         if self.faults.is_empty() {
             self.try_examples(&rule, base);

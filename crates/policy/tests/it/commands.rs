@@ -344,6 +344,21 @@ fn a_file_that_a_program_is_handed_is_read() {
 }
 
 #[test]
+fn a_command_rule_that_does_not_execute_is_told_what_it_lacks() {
+    let hints = |kind: &str, pattern: &str, operation: &str| -> Vec<(String, &str)> {
+        let rule = json!({"id": "r", "type": kind, "pattern": pattern, "match": "contains", "operations": [operation]});
+        let text = json!({"version": 1, "hardBlocks": [rule]}).to_string();
+        let faults = policy::Document::parse(&text, &base()).err().unwrap_or_default();
+        faults.iter().map(|fault| (fault.code(), fault.wrong.hint())).collect()
+    };
+    let code = || "hardBlocks.0.pattern_unmatchable".to_owned();
+    let lacking = "a command is executed and nothing else: add \"execute\" to the operations";
+    assert_eq!(hints("command", "rm", "read"), [(code(), lacking)]);
+    assert_eq!(hints("command", "rm", "execute"), []);
+    assert_eq!(hints("path", "//", "read"), [(code(), "nothing can ever match this rule; correct the pattern")]);
+}
+
+#[test]
 fn nested_and_long_texts_come_to_an_end() {
     let rules = rule("prefix", "rm -rf");
     let nest = |open: &str, close: &str, times: usize| format!("{}rm -rf x{}", open.repeat(times), close.repeat(times));
