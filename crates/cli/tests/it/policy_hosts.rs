@@ -1,0 +1,102 @@
+//! Rules in one PostgreSQL, changed by another process with a home of its own, and by one in another network.
+//!
+//! The server is the one that `MURMUR_TEST_POSTGRES` names (`cargo xtask test` starts it). Its socket is a file, so
+//! a process that shares no network with the session reaches it too. Without a server, or where no network can be
+//! made, the test says what it left out.
+
+use std::process::Command;
+
+use serde_json::json;
+use testkit::{Gate, Turn};
+
+use crate::binary::{Mur, Ran};
+use crate::support::{Running, Stage, Wire, of_type};
+
+/// A host: a home that is shared with no other, and perhaps a network of its own.
+struct Host<'a> {
+    mur: Mur,
+    store: &'a str,
+    apart: bool,
+}
+
+impl Host<'_> {
+    fn policy(&self, args: &[&str]) -> Ran {
+        let direct = self.mur.command(&[&["policy"], args].concat());
+        let mut command = if self.apart { in_a_network_of_its_own(&direct) } else { direct };
+        Ran::of(command.env("MURMUR_STORE", self.store))
+    }
+
+    fn done(&self, args: &[&str]) {
+        let ran = self.policy(args);
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{args:?}: {ran:?}");
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let shown = self.policy(&["show", "--json"]).json();
+        let rules = shown["hardBlocks"].as_array().unwrap();
+        rules.iter().map(|rule| rule["id"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn in_a_network_of_its_own(direct: &Command) -> Command {
+    let mut command = Command::new("/usr/bin/env");
+    command.env_clear().envs(direct.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.args(["unshare", "-rn", "--"]).arg(direct.get_program()).args(direct.get_args());
+    command.current_dir(direct.get_current_dir().unwrap());
+    command
+}
+
+fn networks_can_be_made() -> bool {
+    let tried = Command::new("unshare").args(["-rn", "--", "true"]).output();
+    tried.is_ok_and(|tried| tried.status.success())
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "what is left out is said")]
+fn a_session_sees_what_other_processes_and_hosts_change_at_its_next_action() {
+    let Ok(store) = std::env::var("MURMUR_TEST_POSTGRES") else {
+        eprintln!("LEFT OUT: MURMUR_TEST_POSTGRES names no PostgreSQL server");
+        return;
+    };
+    let apart = networks_can_be_made();
+    if !apart {
+        eprintln!("LEFT OUT: this host makes no network for an unprivileged process; the other host shares this one's");
+    }
+    let near = Host { mur: Mur::new(), store: &store, apart: false };
+    let far = Host { mur: Mur::new(), store: &store, apart };
+    near.done(&["set", &near.mur.home.write("none.json", r#"{"version":1,"hardBlocks":[]}"#).display().to_string()]);
+
+    let gates = [Gate::new(), Gate::new(), Gate::new()];
+    let write = |name: &str| Turn::new().tool("files_write", json!({"filePath": name, "content": "x"}));
+    let [first, second, third] = &gates;
+    let turns = vec![
+        write("one"),
+        write("two").gate(first),
+        write("three").gate(second),
+        write("four").gate(third),
+        Turn::new().text("done"),
+    ];
+    let stage = Stage::new(Wire::OpenAi, "files_write", turns);
+    let running = Running::of(stage.command(&["--task", "do it"]).env("MURMUR_STORE", &store));
+    stage.wait_requests(2);
+    near.done(&["add", "near", "--path", "two", "--op", "write"]);
+    first.open();
+    stage.wait_requests(3);
+    assert_eq!(far.ids(), ["near"]);
+    far.done(&["add", "far", "--path", "**/{three,four}", "--op", "write"]);
+    second.open();
+    stage.wait_requests(4);
+    far.done(&["remove", "far"]);
+    assert_eq!(near.ids(), ["near"]);
+    third.open();
+    let ended = running.end();
+    assert_eq!(ended.status, Some(0), "{ended:?}");
+
+    let trace = stage.trace();
+    let denied: Vec<_> = of_type(&trace, "call_denied").into_iter().map(|line| line["rule_ids"].clone()).collect();
+    assert_eq!(denied, [json!(["near"]), json!(["far"])]);
+    let work = stage.mur.home.workdir();
+    let there = ["one", "two", "three", "four"].map(|name| work.join(name).exists());
+    assert_eq!(there, [true, false, false, true]);
+    near.done(&["remove", "near"]);
+}
