@@ -12,7 +12,7 @@ mod words;
 pub use field::{Body, CallId, EventSpec, KeyRule, KeySpec, ReviewTarget, TargetOf};
 pub use table::{
     ActionReview, CallDenied, Compaction, ControlApplied, ControlChange, ControlRefused, EVENTS, Event,
-    GatewayCredential, Inference, InferenceError, InputReceived, InputRequired, RequestRouted, SessionEnd, SessionStart, Shell,
-    SkillCall, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, reference_markdown,
+    GatewayCredential, Inference, InferenceError, InputReceived, InputRequired, RequestRouted, SessionEnd,
+    SessionStart, Shell, SkillCall, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, reference_markdown,
 };
 pub use words::{CallStatus, Capture, Decision, ReviewPhase, Verdict};

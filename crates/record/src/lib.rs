@@ -68,8 +68,8 @@ pub use error::{Error, LineFault, Unsafe};
 pub use event::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, EventSpec, GatewayCredential, Inference, InferenceError, InputReceived,
-    InputRequired, KeyRule, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf,
-    TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict, reference_markdown,
+    InputRequired, KeyRule, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell,
+    SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict, reference_markdown,
 };
 pub use home::Home;
 pub use key::{PublicKey, TraceKey};

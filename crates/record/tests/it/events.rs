@@ -3,8 +3,8 @@
 use record::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, GatewayCredential, Inference, InferenceError, InputReceived,
-    InputRequired, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall, TargetOf, TaskEnd,
-    TaskReceived, TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
+    InputRequired, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall,
+    TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
 };
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
