@@ -16,7 +16,8 @@ fn driver(name: &str) -> Box<dyn Driver> {
     let url = std::env::var("MUR_INTEROP_AIMOCK").expect("MUR_INTEROP_AIMOCK names a running aimock");
     let mut config = Config::new(url, "test-model");
     config.api_key =
-        secrets::LiveCredential::literal(secrets::Secret::new("sk-test-dummy".to_owned()), &secrets::Redactor::new());
+        secrets::LiveCredential::literal(secrets::Secret::new("sk-test-dummy".to_owned()), &secrets::Redactor::new())
+            .into();
     config.retry = Retry { max_retries: 0, ..Retry::default() };
     build(name, config).unwrap()
 }
