@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pattern_in_proc_stands_for_is_the_processs_own_affair() {
+    fn what_a_pattern_in_proc_stands_for_is_for_the_process_alone_to_know() {
         for pattern in ["/proc/*/cwd/k", "/proc/s*/cwd", "/proc/self/c*/k", "/proc/1/*", "/proc/*/*", "/dev/fd/*/k"] {
             assert_eq!(expand(Path::new("/"), pattern, &mut 1_000_000), None, "{pattern}");
         }
