@@ -68,8 +68,7 @@ pub(crate) fn equip(
     let mut warnings = Vec::new();
     let rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
     let processes = scratch.map(|scratch| {
-        let processes = processes(&loaded.manifest, workdir, &environment, scratch.path(), redactor);
-        Arc::new(Processes { gateways: gateways.of_shell.clone(), ..processes })
+        Arc::new(processes(&loaded.manifest, workdir, &environment, scratch.path(), redactor, gateways))
     });
     for name in processes.iter().flat_map(|shared| shared.environment.withheld()) {
         warnings.push(format!(
@@ -84,12 +83,13 @@ pub(crate) fn equip(
 /// launch would refuse of them.
 pub(crate) fn try_tools(loaded: &Loaded, redactor: &Redactor) -> Result<(), Failure> {
     let dir = &loaded.dir;
+    let gateways = Gateways::default();
     let trial = || {
         let environment = Environment::open(dir)?;
         // Nothing is started, so no directory has to be there for it.
         let processes = starts_processes(&loaded.manifest)
-            .then(|| Arc::new(processes(&loaded.manifest, dir, &environment, dir, redactor)));
-        tools(loaded, &environment, processes.as_ref(), &Gateways::default()).map(drop)
+            .then(|| Arc::new(processes(&loaded.manifest, dir, &environment, dir, redactor, &gateways)));
+        tools(loaded, &environment, processes.as_ref(), &gateways).map(drop)
     };
     trial().map_err(|error| unusable(&error))
 }
@@ -183,6 +183,7 @@ fn processes(
     environment: &Environment,
     scratch: &Path,
     redactor: &Redactor,
+    gateways: &Gateways,
 ) -> Processes {
     let grant = EnvironmentGrant::from(&manifest.capabilities);
     let (home, tmp) = (scratch.join("home"), scratch.join("tmp"));
@@ -191,7 +192,7 @@ fn processes(
         workdir: workdir.to_owned(),
         environment: ProcessEnvironment::new(std::env::vars_os(), &grant, directories, redactor),
         limits: tools::process_limits(&manifest.capabilities.resources),
-        gateways: Vec::new(),
+        gateways: gateways.of_shell.clone(),
         timeout: Duration::from_secs(manifest.capabilities.shell.timeout_secs),
         redactor: redactor.clone(),
     }

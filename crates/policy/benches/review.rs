@@ -140,7 +140,7 @@ fn review_of_a_long_command(bencher: divan::Bencher<'_, '_>, count: usize) {
 fn confirmation_of_a_real_path(bencher: divan::Bencher<'_, '_>, count: usize) {
     let policy = policy(count);
     let permit = ready(approved(&policy, read()).renew()).unwrap();
-    bencher.bench(|| permit.visible("/srv/agent/src/module/file.rs".as_ref()));
+    bencher.bench(|| permit.confirm_path(Operation::Read, "/srv/agent/src/module/file.rs".as_ref()).is_ok());
 }
 
 #[divan::bench(args = [10, 1000])]

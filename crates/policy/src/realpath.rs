@@ -226,20 +226,20 @@ mod tests {
     #[test]
     fn a_process_sees_its_own_directory_in_proc() {
         let seen = |given: &str| {
-            let (found, depends) = find_for_process(Path::new(given), Path::new("/nowhere/work"));
+            let (found, depends) = find_for_process(Path::new(given), Path::new("/nowhere/dir"));
             (found.resolved, depends)
         };
         for (given, expected, depends) in [
-            ("/proc/self/cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/cwd/a", Some("/nowhere/dir/a"), true),
             ("/proc/self/cwd/../a", Some("/nowhere/a"), true),
-            ("/proc/self/fd/../cwd/a", Some("/nowhere/work/a"), true),
-            ("/proc/self/task/17/cwd/a", Some("/nowhere/work/a"), true),
-            ("/proc/self/task/17/../../cwd/a", Some("/nowhere/work/a"), true),
-            ("/proc/thread-self/cwd/a", Some("/nowhere/work/a"), true),
-            ("/proc/thread-self/../../cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/fd/../cwd/a", Some("/nowhere/dir/a"), true),
+            ("/proc/self/task/17/cwd/a", Some("/nowhere/dir/a"), true),
+            ("/proc/self/task/17/../../cwd/a", Some("/nowhere/dir/a"), true),
+            ("/proc/thread-self/cwd/a", Some("/nowhere/dir/a"), true),
+            ("/proc/thread-self/../../cwd/a", Some("/nowhere/dir/a"), true),
             ("/proc/self/root/a", Some("/a"), false),
-            ("/proc/self/root/proc/self/cwd/a", Some("/nowhere/work/a"), true),
-            ("/dev/fd/../cwd/a", Some("/nowhere/work/a"), true),
+            ("/proc/self/root/proc/self/cwd/a", Some("/nowhere/dir/a"), true),
+            ("/dev/fd/../cwd/a", Some("/nowhere/dir/a"), true),
             ("/proc/self/fd/7", Some("/proc/self/fd/7"), false),
             ("/proc/self/fd/7/a", None, false),
             ("/proc/self/status", Some("/proc/self/status"), false),

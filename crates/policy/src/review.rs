@@ -377,12 +377,6 @@ impl Permit {
         }
     }
 
-    /// Whether a result may show this real path. What it may not show is left out, and counted.
-    #[must_use]
-    pub fn visible(&self, real: &Path) -> bool {
-        self.path_blocker(Operation::Read, real).is_none()
-    }
-
     fn path_blocker(&self, operation: Operation, real: &Path) -> Option<Blocker> {
         let reviewed = |effect: &Effect| effect.operation == operation && matches!(effect.target, Target::Path(_));
         if !self.case.action.effects.iter().any(reviewed) {

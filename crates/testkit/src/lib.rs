@@ -25,6 +25,8 @@
 mod body;
 mod gate;
 mod home;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod render;
 mod server;
 mod strict;

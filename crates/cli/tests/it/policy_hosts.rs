@@ -1,12 +1,12 @@
 //! Rules in one PostgreSQL, changed by another process with a home of its own, and by one in another network.
 //!
-//! The server is the one that `MURMUR_TEST_POSTGRES` names (`cargo xtask test` starts it). Its socket is a file, so
-//! a process that shares no network with the session reaches it too. Without a server, or where no network can be
-//! made, the test says what it left out.
+//! The server's socket is a file (`cargo xtask test` starts one), so a process that shares no network with the session
+//! reaches it too. Without a server, or where no network can be made, the test says what it left out.
 
 use std::process::Command;
 
 use serde_json::json;
+use testkit::postgres::Database;
 use testkit::{Gate, Turn};
 
 use crate::binary::{Mur, Ran};
@@ -54,17 +54,16 @@ fn networks_can_be_made() -> bool {
 #[test]
 #[expect(clippy::print_stderr, reason = "what is left out is said")]
 fn a_session_sees_what_other_processes_and_hosts_change_at_its_next_action() {
-    let Ok(store) = std::env::var("MURMUR_TEST_POSTGRES") else {
-        eprintln!("LEFT OUT: MURMUR_TEST_POSTGRES names no PostgreSQL server");
-        return;
-    };
+    // Its connection lives on the runtime.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let Some(database) = runtime.block_on(Database::make()) else { return };
+    let store = database.url.clone();
     let apart = networks_can_be_made();
     if !apart {
         eprintln!("LEFT OUT: this host makes no network for an unprivileged process; the other host shares this one's");
     }
     let near = Host { mur: Mur::new(), store: &store, apart: false };
     let far = Host { mur: Mur::new(), store: &store, apart };
-    near.done(&["set", &near.mur.home.write("none.json", r#"{"version":1,"hardBlocks":[]}"#).display().to_string()]);
 
     let gates = [Gate::new(), Gate::new(), Gate::new()];
     let write = |name: &str| Turn::new().tool("files_write", json!({"filePath": name, "content": "x"}));
@@ -98,5 +97,5 @@ fn a_session_sees_what_other_processes_and_hosts_change_at_its_next_action() {
     let work = stage.mur.home.workdir();
     let there = ["one", "two", "three", "four"].map(|name| work.join(name).exists());
     assert_eq!(there, [true, false, false, true]);
-    near.done(&["remove", "near"]);
+    runtime.block_on(database.remove());
 }

@@ -1,6 +1,6 @@
 //! Migrations on a PostgreSQL server.
 
-#![expect(clippy::print_stderr, reason = "a test that is left out says so")]
+use testkit::postgres::Database;
 
 use super::link::{Fault, Link, Purpose};
 use super::{Postgres, form};
@@ -9,25 +9,17 @@ use crate::config::StoreConfig;
 use crate::sql::MIGRATIONS;
 
 /// A server with nothing in it but what the test makes, or `None` and a word about it.
-async fn database(name: &str) -> Option<(Postgres, tokio_postgres::Client)> {
-    let Ok(server) = std::env::var("MURMUR_TEST_POSTGRES") else {
-        eprintln!("LEFT OUT: MURMUR_TEST_POSTGRES names no PostgreSQL server");
-        return None;
-    };
-    let (admin, connection) = tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
-    admin.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
-    admin.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    let (base, _) = server.rsplit_once('/').unwrap();
-    let StoreConfig::Postgres(config) = StoreConfig::from_url(&format!("{base}/{name}")).unwrap() else {
+async fn database() -> Option<(Postgres, Database)> {
+    let database = Database::make().await?;
+    let StoreConfig::Postgres(config) = StoreConfig::from_url(&database.url).unwrap() else {
         panic!("a URL is a server")
     };
-    Some((Postgres::new(config), admin))
+    Some((Postgres::new(config), database))
 }
 
 #[tokio::test]
 async fn a_later_migration_is_made_once_and_a_failed_one_not_at_all() {
-    let Some((postgres, admin)) = database("mur_test_migrations").await else { return };
+    let Some((postgres, database)) = database().await else { return };
     let connect = async || -> Link { postgres.connect(Purpose::Change).await.unwrap() };
     let (first, later) = (MIGRATIONS[0], ["CREATE TABLE later (number BIGINT)", "INSERT INTO later VALUES (7)"]);
     let link = connect().await;
@@ -48,5 +40,5 @@ async fn a_later_migration_is_made_once_and_a_failed_one_not_at_all() {
     // To the program that knows the first form alone, this store is a newer one's.
     assert!(matches!(postgres.prepare(&link, &[first]).await, Err(Fault::Newer(2))));
     drop(link);
-    admin.batch_execute("DROP DATABASE mur_test_migrations WITH (FORCE)").await.unwrap();
+    database.remove().await;
 }

@@ -4,7 +4,6 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::panic,
-    clippy::print_stderr,
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a test that meets what it does not expect fails at that place; helpers say what they did"

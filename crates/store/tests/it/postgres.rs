@@ -6,20 +6,15 @@ use std::time::Duration;
 use ::store::{Change, Expected, Reach, Store, StoreConfig, StoreError, Version};
 use tokio::net::TcpListener;
 
-use crate::proxy::{Proxy, Way};
-use crate::stage::{CHANGE, Database, KEY, Noon, Stage, connect};
+use testkit::postgres::{Database, connect};
 
-async fn database() -> Option<Database> {
-    match Stage::postgres().await? {
-        Stage::Postgres(database) => Some(database),
-        Stage::Sqlite(_) => panic!("a server was asked for"),
-    }
-}
+use crate::proxy::{Proxy, Way};
+use crate::stage::{CHANGE, KEY, Noon};
 
 /// The database, or the end of a test that was left out.
 macro_rules! database {
     () => {
-        match database().await {
+        match Database::make().await {
             Some(database) => database,
             None => return,
         }
@@ -48,10 +43,6 @@ fn reason(error: StoreError) -> Reach {
     reason
 }
 
-async fn end(database: Database) {
-    Stage::Postgres(database).end().await;
-}
-
 #[tokio::test]
 async fn a_connection_that_is_lost_is_made_again_at_the_next_action() {
     let database = database!();
@@ -72,7 +63,7 @@ async fn a_connection_that_is_lost_is_made_again_at_the_next_action() {
     proxy.set(Way::Open);
     assert_eq!(text(&store).await.unwrap(), one());
     assert_eq!(store.version().await.unwrap(), seen);
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -89,7 +80,7 @@ async fn who_waits_for_a_change_is_woken_over_a_lost_connection() {
     database.admin.execute(others, &[&database.name]).await.unwrap();
     let saved = save(&operator, "two").await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), saved);
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -114,7 +105,7 @@ async fn a_server_that_hangs_is_given_up() {
     proxy.set(Way::Cut);
     proxy.set(Way::Open);
     assert_eq!(text(&store).await.unwrap(), one());
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -193,7 +184,7 @@ async fn a_store_that_is_dropped_under_us_is_missing_and_not_made_again() {
     database.admin.batch_execute(&format!("CREATE DATABASE {}", database.name)).await.unwrap();
     assert!(matches!(store.document(KEY).await, Err(StoreError::Missing { .. })));
     assert_eq!(text(&open(&database.url).await.unwrap()).await.unwrap(), None, "who starts then begins with nothing");
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -207,7 +198,7 @@ async fn a_lock_that_another_client_keeps_is_told_and_readers_go_on() {
     assert_eq!(text(&store).await.unwrap(), one());
     holder.batch_execute("ROLLBACK").await.unwrap();
     save(&store, "two").await.unwrap();
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -221,7 +212,7 @@ async fn a_database_that_reads_only_by_default_is_changed_all_the_same() {
     assert_eq!(text(&store).await.unwrap(), one());
     // A change says itself that it writes.
     save(&store, "two").await.unwrap();
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -236,7 +227,7 @@ async fn a_table_of_somebody_else_stands_in_for_none_of_ours() {
     assert_eq!(text(&store).await.unwrap(), None);
     save(&store, "one").await.unwrap();
     assert_eq!(text(&store).await.unwrap(), one());
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -247,7 +238,7 @@ async fn texts_that_look_like_sql_are_texts() {
     store.save_document(KEY, "'); --", &change, Expected::Any).await.unwrap();
     let entry = store.log(KEY, None, 1).await.unwrap().remove(0);
     assert_eq!((entry.who.as_str(), entry.action.as_str(), entry.detail.as_deref()), (change.who, "$1", Some("\\'")));
-    end(database).await;
+    database.remove().await;
 }
 
 #[tokio::test]
@@ -281,5 +272,5 @@ async fn tls_is_spoken_to_the_server_of_that_name_and_to_no_other() {
     let clear = Proxy::to(&database).await;
     let refused = reason(open(&url(&clear, &trusted)).await.unwrap_err());
     assert!(matches!(&refused, Reach::Protocol(error) if error.to_string().contains("TLS")), "{refused}");
-    end(database).await;
+    database.remove().await;
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use testkit::postgres::Database;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
 use tokio_rustls::TlsAcceptor;
-
-use crate::stage::Database;
 
 /// What the way does with bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

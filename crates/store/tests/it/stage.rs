@@ -3,12 +3,11 @@
 //! PostgreSQL is the server that `MURMUR_TEST_POSTGRES` names, with a database made for each test. Without the
 //! variable those tests say that they were left out; `cargo xtask test` sets it.
 
-use std::str::FromStr as _;
 use std::sync::Arc;
 
 use ::store::{Change, Store, StoreConfig, StoreError};
 use tempfile::TempDir;
-use tokio_postgres::{Client, NoTls};
+use testkit::postgres::{Database, connect};
 use vocab::Clock;
 
 pub(crate) const KEY: &str = ::store::EXECUTION_BOUNDARIES;
@@ -31,13 +30,6 @@ pub(crate) enum Stage {
     Postgres(Database),
 }
 
-/// A database of the test's own.
-pub(crate) struct Database {
-    pub(crate) admin: Client,
-    pub(crate) name: String,
-    pub(crate) url: String,
-}
-
 impl Stage {
     pub(crate) fn sqlite() -> Self {
         Self::Sqlite(TempDir::new().unwrap())
@@ -45,16 +37,7 @@ impl Stage {
 
     /// `None`, and a word about it, when there is no server to test with.
     pub(crate) async fn postgres() -> Option<Self> {
-        let Ok(server) = std::env::var("MURMUR_TEST_POSTGRES") else {
-            eprintln!("LEFT OUT: MURMUR_TEST_POSTGRES names no PostgreSQL server");
-            return None;
-        };
-        let admin = connect(&server).await;
-        let name = format!("mur_test_{}", vocab::SessionId::new().to_string().replace('-', "_"));
-        admin.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-        let (base, _) = server.rsplit_once('/').unwrap();
-        let url = format!("{base}/{name}");
-        Some(Self::Postgres(Database { admin, name, url }))
+        Database::make().await.map(Self::Postgres)
     }
 
     pub(crate) fn config(&self) -> StoreConfig {
@@ -89,29 +72,9 @@ impl Stage {
 
     pub(crate) async fn end(self) {
         if let Self::Postgres(database) = self {
-            let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", database.name);
-            database.admin.batch_execute(&sql).await.unwrap();
+            database.remove().await;
         }
     }
-}
-
-impl Database {
-    pub(crate) fn host(&self) -> tokio_postgres::Config {
-        tokio_postgres::Config::from_str(&self.url).unwrap()
-    }
-
-    /// The same database by way of another address.
-    pub(crate) fn url_at(&self, host: &str, options: &str) -> String {
-        let (head, rest) = self.url.split_once('@').unwrap();
-        let (_, database) = rest.split_once('/').unwrap();
-        format!("{head}@{host}/{database}{options}")
-    }
-}
-
-pub(crate) async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
 }
 
 /// The same test on each engine.

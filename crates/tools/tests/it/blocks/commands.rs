@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{Got, Ward, command_rule};
+use crate::processes::git::git;
 
 #[path = "../../../../policy/tests/it/spellings.rs"]
 mod spellings;
@@ -48,14 +49,11 @@ fn plant(ward: &Ward, spelling: &str) {
     } else if spelling.starts_with("tar ") {
         ward.put("z", &"z".repeat(200_000));
     } else if spelling.starts_with("git submodule") {
-        super::matrix::git(ward.root(), &["init", "-q"]);
+        git(ward.root(), &["init", "-q"]);
         std::fs::create_dir(ward.root().join("m")).unwrap();
-        super::matrix::git(&ward.root().join("m"), &["init", "-q"]);
-        super::matrix::git(&ward.root().join("m"), &["commit", "-q", "--allow-empty", "-m", "first"]);
-        super::matrix::git(
-            ward.root(),
-            &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "./m", "m"],
-        );
+        git(&ward.root().join("m"), &["init", "-q"]);
+        git(&ward.root().join("m"), &["commit", "-q", "--allow-empty", "-m", "first"]);
+        git(ward.root(), &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "./m", "m"]);
         ward.put("m/x/file", "here");
     }
 }

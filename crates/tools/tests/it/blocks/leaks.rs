@@ -6,8 +6,8 @@
 
 use serde_json::{Value, json};
 
-use super::matrix::git;
 use super::{BLOCKED, Got, Ward, path_rule};
+use crate::processes::git::git;
 
 /// A tool and its input for a path.
 type Deed = (&'static str, fn(&str) -> Value);

@@ -2,14 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
-use manifest::{ArtifactBody, Program};
 use policy::Tool;
 use serde_json::{Value, json};
 
 use super::{BLOCKED, Got, OPEN, Ward, command_rule, path_rule};
+use crate::processes::git::git;
+use crate::processes::native::tool_of;
 
 /// The rules, one for each way of matching, that cover `secret/key` and leave `open/key` alone.
 const MATCHES: [(&str, &str); 5] = [
@@ -28,6 +28,11 @@ struct Spelling {
     files: Reach,
     /// What the path is for the kernel, so for a process.
     kernel: Reach,
+}
+
+/// What the root is called in the directory that holds it.
+fn name(root: &Path) -> std::path::Display<'_> {
+    Path::new(root.file_name().unwrap()).display()
 }
 
 /// What a spelling leads to.
@@ -57,7 +62,12 @@ const SPELLINGS: &[Spelling] = &[
     },
     Spelling { name: "..", path: |_, area| format!("{area}/deep/../key"), files: File, kernel: File },
     Spelling { name: ".. from elsewhere", path: |_, area| format!("other/../{area}/key"), files: File, kernel: File },
-    Spelling { name: ".. above the root", path: |_, area| format!("../work/{area}/key"), files: File, kernel: File },
+    Spelling {
+        name: ".. above the root",
+        path: |root, area| format!("../{}/{area}/key", name(root)),
+        files: File,
+        kernel: File,
+    },
     Spelling { name: "//", path: |root, area| format!("/{}//{area}///key", root.display()), files: File, kernel: File },
     Spelling { name: "./", path: |_, area| format!("./{area}/././key"), files: File, kernel: File },
     Spelling { name: "final link", path: |_, area| format!("final-{area}"), files: Link, kernel: File },
@@ -98,7 +108,7 @@ const SPELLINGS: &[Spelling] = &[
     },
     Spelling {
         name: "/proc/self/cwd and ..",
-        path: |_, area| format!("/proc/self/cwd/../work/{area}/key"),
+        path: |root, area| format!("/proc/self/cwd/../{}/{area}/key", name(root)),
         files: Never,
         kernel: File,
     },
@@ -425,14 +435,7 @@ fn native(ward: &Ward, argv: &str) -> Arc<dyn Tool> {
     let link = capsule.join("probe/link.sh");
     let _ = std::fs::remove_file(&link);
     std::os::unix::fs::symlink("run.sh", link).unwrap();
-    let loaded = manifest::load(&capsule).unwrap();
-    let found = loaded.manifest.artifacts.iter().find_map(|artifact| match &artifact.body {
-        ArtifactBody::Tool(package) => Some((artifact.name.as_str(), package)),
-        _ => None,
-    });
-    let (name, package) = found.unwrap();
-    let Program::Native { argv } = &package.program else { panic!("not native") };
-    tools::native_tool(name, package, argv, None, &ward.environment, &ward.processes).unwrap()
+    tool_of(&capsule, &ward.environment, &ward.processes)
 }
 
 #[test]
@@ -495,20 +498,6 @@ fn letters_are_compared_as_they_are() {
             }
         }
     }
-}
-
-/// Runs git as somebody with an own configuration.
-pub(super) fn git(dir: &Path, args: &[&str]) {
-    let own = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"];
-    let output = Command::new("git")
-        .args(own)
-        .args(args)
-        .current_dir(dir)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

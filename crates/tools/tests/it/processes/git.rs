@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Host;
 
-pub(super) fn git(dir: &Path, args: &[&str]) -> String {
+pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     let output = Command::new("git")
         .args([
             "-c",

@@ -5,9 +5,9 @@
 //! open: an event, not a guess. The deadline around each call only turns a hang into a failure.
 
 mod commit;
-mod git;
+pub(crate) mod git;
 mod logs;
-mod native;
+pub(crate) mod native;
 mod shell;
 mod skill;
 

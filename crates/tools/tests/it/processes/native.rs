@@ -1,13 +1,14 @@
 //! Native artifacts, loaded from a capsule as they are in use.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use manifest::{ArtifactBody, Program};
 use policy::{Outcome, Tool, cancel_pair};
 use serde_json::json;
-use tools::EnvironmentGrant;
+use tools::{Environment, EnvironmentGrant, Processes};
 
 use super::Host;
 
@@ -24,14 +25,19 @@ fn probe(host: &Host, script: &str) -> Arc<dyn Tool> {
     std::fs::write(capsule.join("probe/murmur.yaml"), package).unwrap();
     std::fs::write(capsule.join("probe/run.sh"), format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(capsule.join("probe/run.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let loaded = manifest::load(&capsule).unwrap();
+    tool_of(&capsule, &host.environment, &host.processes)
+}
+
+/// The native tool that a capsule's directory declares.
+pub(crate) fn tool_of(capsule: &Path, environment: &Environment, processes: &Arc<Processes>) -> Arc<dyn Tool> {
+    let loaded = manifest::load(capsule).unwrap();
     let found = loaded.manifest.artifacts.iter().find_map(|artifact| match &artifact.body {
         ArtifactBody::Tool(package) => Some((artifact.name.as_str(), package)),
         _ => None,
     });
     let (name, package) = found.unwrap();
     let Program::Native { argv } = &package.program else { panic!("not native") };
-    tools::native_tool(name, package, argv, None, &host.environment, &host.processes).unwrap()
+    tools::native_tool(name, package, argv, None, environment, processes).unwrap()
 }
 
 #[tokio::test]
