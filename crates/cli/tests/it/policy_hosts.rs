@@ -38,16 +38,24 @@ impl Host<'_> {
     }
 }
 
+/// What makes a network. Only who is not root needs a user namespace for it, and in one root would lose the right to
+/// the directory of a server that runs as another user.
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.args([if rustix::process::geteuid().is_root() { "-n" } else { "-rn" }, "--"]);
+    command
+}
+
 fn in_a_network_of_its_own(direct: &Command) -> Command {
-    let mut command = Command::new("/usr/bin/env");
+    let mut command = unshare();
     command.env_clear().envs(direct.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.args(["unshare", "-rn", "--"]).arg(direct.get_program()).args(direct.get_args());
+    command.arg(direct.get_program()).args(direct.get_args());
     command.current_dir(direct.get_current_dir().unwrap());
     command
 }
 
 fn networks_can_be_made() -> bool {
-    let tried = Command::new("unshare").args(["-rn", "--", "true"]).output();
+    let tried = unshare().arg("true").output();
     tried.is_ok_and(|tried| tried.status.success())
 }
 
