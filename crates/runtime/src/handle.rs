@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use record::{Error as RecordError, Home, TaskEnd, TaskReceived};
+use record::{Body, Error as RecordError, Home, TaskEnd, TaskReceived};
 use tokio::sync::{Notify, oneshot};
 use vocab::{Clock, ContextId, EndStatus, EventId, SessionId, TaskId, TaskSource, TaskState, TraceContext, Trust};
 
@@ -328,7 +328,9 @@ impl Shared {
 
     /// Ends a task that never ran.
     fn never_ran(&self, board: &mut Board, task: &TaskId, status: EndStatus, why: &str) -> Result<(), RecordError> {
-        let line = unrun(task, status, None, why);
+        // Nothing else keeps what was asked for.
+        let text = board.view(task).map(|view| Arc::clone(&view.text));
+        let line = TaskEnd { text: text.as_deref().map(Body::Text), ..unrun(task, status, None, why) };
         let written = self.outbox.event(Some(&self.start), line).map(drop);
         self.state_of(board, task, status.into(), Said { message: Some(why), response: None });
         written
@@ -397,6 +399,7 @@ pub(crate) fn unrun<'a>(
         error_code,
         error: Some(why),
         reply: None,
+        text: None,
         turns: 0,
         tool_calls: 0,
         input_tokens: 0,

@@ -226,6 +226,7 @@ impl Run<'_> {
             error_code: None,
             error: end.reason.as_deref(),
             reply: Some(Body::Text(&end.reply)),
+            text: None,
             turns: self.tally.turns,
             tool_calls: self.tally.tool_calls,
             input_tokens: self.tally.input_tokens,

@@ -131,7 +131,7 @@ fn a_task_that_never_started_is_told_once_with_its_reason() {
     session.end();
     let shown = stage.mur.run(&["trace", "show"]);
     assert_eq!(shown.stdout().matches(&format!("task {task}")).count(), 1, "{shown:?}");
-    let expected = format!("  (8 bytes, never started)\n  rejected: {reason}\n");
+    let expected = format!("  too much\n  (8 bytes, never started)\n  rejected: {reason}\n");
     assert!(shown.stdout().contains(&expected), "{shown:?}");
     assert!(!shown.stdout().contains(&format!("{task}  goes on")), "{shown:?}");
 }

@@ -198,6 +198,7 @@ impl Session {
             error_code: None,
             error: None,
             reply: Some(Body::Text(reply)),
+            text: None,
             turns: 2,
             tool_calls: 1,
             input_tokens: 2_000,

@@ -229,6 +229,7 @@ impl Play {
             error_code: error.map(|_| "E-RUN-009"),
             error,
             reply: Some(Body::Text(BODY)),
+            text: None,
             turns: 2,
             tool_calls: 3,
             input_tokens: 200,

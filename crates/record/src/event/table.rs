@@ -284,6 +284,7 @@ events! {
         error_code: Option<&'a str> = "the diagnostic's code, where there is one";
         error: Option<&'a str> = "why it did not end well, in a sentence";
         reply: Option<Body<'a>> = "the final reply";
+        text: Option<Body<'a>> = "its text as it came, when it never began: no `task_start` holds it";
         turns: u32 = "how many turns it took";
         tool_calls: u32 = "how many calls the model asked for";
         input_tokens: u64 = "input tokens of all turns and summaries";

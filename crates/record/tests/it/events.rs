@@ -32,6 +32,7 @@ fn write_each(writer: &mut TraceWriter, full: bool, key: Option<&record::TraceKe
         error_code: some(full, "E-RUN-001"),
         error: some(full, "it broke"),
         reply: some(full, Body::Text("done")),
+        text: some(full, Body::Text("say hello")),
         ..support::task_end(&task_id)
     };
     writer.append(None, task_end).unwrap();

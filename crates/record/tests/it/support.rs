@@ -169,6 +169,7 @@ pub(crate) fn task_end(task_id: &TaskId) -> TaskEnd<'_> {
         error_code: None,
         error: None,
         reply: Some(Body::Text("It says hello.")),
+        text: None,
         turns: 1,
         tool_calls: 1,
         input_tokens: 100,

@@ -74,8 +74,8 @@ struct Story<'s> {
 /// The tasks that a line may come back to.
 #[derive(Default)]
 struct Tasks {
-    /// Those that came in and have not started, as their heads tell them.
-    waiting: HashMap<String, String>,
+    /// Those that came in and have not started: their heads and their sizes.
+    waiting: HashMap<String, (String, String)>,
     ended: HashSet<String>,
 }
 
@@ -90,7 +90,7 @@ impl Story<'_> {
             "task_received" => {
                 let task = line.str("task_id").unwrap_or_default().to_owned();
                 let bytes = count(line.u64("bytes").unwrap_or(0), "byte");
-                self.tasks.waiting.insert(task, format!("{}\n  ({bytes}, never started)", head(line)));
+                self.tasks.waiting.insert(task, (head(line), bytes));
                 return Ok(());
             }
             // Told at the end.
@@ -139,14 +139,15 @@ impl Story<'_> {
     /// Tells of a task that ended and never began, if it is one.
     fn never_started(&mut self, line: &TraceLine) -> io::Result<bool> {
         let task = line.str("task_id").unwrap_or_default();
-        let Some(head) = self.tasks.waiting.remove(task) else { return Ok(false) };
+        let Some((head, bytes)) = self.tasks.waiting.remove(task) else { return Ok(false) };
         let status = line.str("status").unwrap_or("?");
         let style = colour(status);
         let why = line.str("error").map(|why| format!(": {}", inline(why, 2 * WIDE))).unwrap_or_default();
         self.tasks.ended.insert(task.to_owned());
         // A task that was under way goes on below a head of its own.
         self.task = Some(task.to_owned());
-        writeln!(self.out, "\n{head}\n  {style}{}{style:#}{why}", inline(status, WIDE))?;
+        let text = body(line, "text", 2 * WIDE);
+        writeln!(self.out, "\n{head}\n  {text}\n  ({bytes}, never started)\n  {style}{}{style:#}{why}", inline(status, WIDE))?;
         Ok(true)
     }
 
