@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(crate) use commands::CommandFinding;
 use commands::CommandSet;
-use paths::PathSet;
+pub(crate) use paths::PathSet;
 
 use crate::boundaries::Unreadable;
 use crate::document::{Base, Document, Operations, Subject};
@@ -309,6 +309,15 @@ impl Layer {
             enabled().filter(|(_, rule)| rule.subject == Subject::Command && rule.operations.has(Operation::Execute));
         let commands = CommandSet::new(about)?;
         Ok(Self { rules, base: base.clone(), paths, commands })
+    }
+
+    pub(crate) fn rule(&self, index: usize) -> Option<&HardBlock> {
+        self.rules.get(index)
+    }
+
+    /// The rules about paths that are in force, each once.
+    pub(crate) fn path_rules(&self) -> impl Iterator<Item = &HardBlock> {
+        self.rules.iter().filter(|rule| rule.enabled && rule.subject == Subject::Path)
     }
 
     /// The rules about paths of one operation.

@@ -67,12 +67,14 @@ mod compiled;
 mod document;
 mod gates;
 mod links;
+mod projection;
 mod realpath;
 mod result;
 mod review;
 mod rules;
 mod shell;
 mod tool;
+mod tree;
 
 pub use action::{Action, ActionKind, Effect, Operation, Target};
 pub use boundaries::{Boundaries, InMemory, Joined, Unreadable};
@@ -84,9 +86,11 @@ pub use document::{
 };
 pub use gates::{ExecutionPolicy, Gates, Stamp, StructuralAction};
 pub use links::FileId;
+pub use projection::{Mask, Projection, Withheld};
 pub use realpath::{Resolved, realpath};
 pub use result::{Clean, Facts, Outcome, Protected, Question, RawPart, RawResult, Resume, ShellFacts, Shown, Voice};
 pub use review::{Approved, Blocker, Cleared, Denial, Permit, Phase, Policy, Review};
 pub use rules::{Rules, lexical};
 pub use shell::{Analysis, MAX_COMMAND, PathEffect, Simple};
 pub use tool::{BadInput, Execution, Proposal, Tool};
+pub use tree::Tree;

@@ -20,7 +20,7 @@ use crate::boundaries::{Boundaries, InMemory, Unreadable};
 use crate::compiled::{CommandFinding, Compiled, PathFinding};
 use crate::links::{FileId, LinkIndex};
 use crate::shell::Analysis;
-use crate::{Action, Effect, Match, Operation, Rules, Target};
+use crate::{Action, Effect, Match, Operation, Projection, Rules, Target, Tree};
 
 /// Which of the two reviews spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -316,6 +316,8 @@ pub struct Permit {
 pub struct Cleared {
     operation: Operation,
     path: PathBuf,
+    /// For a process: what holds for all that it does.
+    rules: Option<(Arc<Rules>, Arc<Compiled>)>,
 }
 
 impl Cleared {
@@ -329,6 +331,16 @@ impl Cleared {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What the kernel is to keep from the process, by the rules that it was cleared by. `roots` are the directories
+    /// that the process can reach besides the system's own, as real paths: patterns are tried on the names below them.
+    #[must_use]
+    pub fn projection(&self, tree: &mut Tree, roots: &[PathBuf]) -> Projection {
+        match &self.rules {
+            Some((rules, compiled)) => Projection::new(rules, compiled, tree, roots),
+            None => Projection::default(),
+        }
     }
 }
 
@@ -359,7 +371,7 @@ impl Permit {
     /// The denial, when a rule forbids it or the reviewed action holds no such operation.
     pub fn confirm_path(&self, operation: Operation, real: &Path) -> Result<Cleared, Denial> {
         match self.path_blocker(operation, real) {
-            None => Ok(Cleared { operation, path: real.to_owned() }),
+            None => Ok(Cleared { operation, path: real.to_owned(), rules: None }),
             Some(blocker) => Err(Denial::execute(blocker)),
         }
     }
@@ -406,7 +418,8 @@ impl Permit {
             blockers.extend(command(&analysis, &self.compiled, &self.links));
         }
         if blockers.is_empty() {
-            Ok(Cleared { operation: Operation::Execute, path: program.to_owned() })
+            let rules = Some((Arc::clone(&self.case.rules), Arc::clone(&self.compiled)));
+            Ok(Cleared { operation: Operation::Execute, path: program.to_owned(), rules })
         } else {
             Err(Denial::new(Phase::Execute, blockers))
         }

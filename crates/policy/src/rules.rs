@@ -52,6 +52,16 @@ impl Rules {
         &self.operator_home
     }
 
+    /// The paths below which nothing may be changed.
+    pub(crate) fn read_only_paths(&self) -> &[PathBuf] {
+        &self.read_only
+    }
+
+    /// The paths that must not be seen.
+    pub(crate) fn hidden_paths(&self) -> &[PathBuf] {
+        &self.hidden
+    }
+
     /// The directory under which relative paths are taken.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -122,6 +122,28 @@ impl PathSet {
         Ok(())
     }
 
+    /// The paths that rules name: the rule about the path alone, and the one that covers what is below.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&Path, Option<usize>, Option<usize>)> {
+        self.named
+            .iter()
+            .map(|(bytes, named)| (Path::new(std::ffi::OsStr::from_bytes(bytes)), named.exact, named.prefix))
+    }
+
+    /// Whether a rule has a pattern.
+    pub(crate) fn has_patterns(&self) -> bool {
+        !self.text.is_empty()
+    }
+
+    /// The first rule whose pattern matches the path.
+    pub(crate) fn pattern(&self, path: &Path) -> Option<usize> {
+        self.text.find(path.as_os_str().as_bytes())
+    }
+
+    /// The directories in which globs begin.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = &Path> {
+        self.literals.iter().map(PathBuf::as_path)
+    }
+
     /// Whether no rule is about the operation.
     pub(crate) fn is_empty(&self) -> bool {
         self.named.is_empty() && self.text.is_empty()

@@ -11,6 +11,7 @@ mod boundaries;
 mod commands;
 mod document;
 mod paths;
+mod projection;
 mod spellings;
 
 use fence::{RuntimeWords, Source};

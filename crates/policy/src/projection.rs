@@ -1,0 +1,287 @@
+//! What the kernel is to keep from a process of what the rules forbid.
+//!
+//! A review judges what a command says; what its processes do then, only the kernel sees. So each rule about
+//! paths becomes a mask over what exists when the process starts: hidden, read-only or not to be executed. A
+//! mask covers at least what its rule covers of that file and never a file that no rule covers. What exists and
+//! cannot be masked so is told by the rule's id: a directory that is named without what is below it, or more names
+//! than can be looked through. Names that do not exist yet, and a link's own name, are for the reviews alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::compiled::{Compiled, Layer, PathSet};
+use crate::links::FileId;
+use crate::realpath::{Resolved, realpath};
+use crate::tree::{Directory, Kind, Tree};
+use crate::{Operation, Rules};
+
+/// Masks of one process. Each is a mount.
+const MAX_MASKS: usize = 1_000;
+/// A name that no file has.
+const PROBE: &str = "\u{1}mur";
+
+/// How something is kept from a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Withheld {
+    /// It cannot be read, changed or started.
+    Hidden,
+    /// It cannot be changed, removed or renamed.
+    ReadOnly,
+    /// It cannot be started as a program.
+    NoExecute,
+}
+
+/// A path that exists, without links, and how it is kept from a process; with everything below it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mask {
+    /// The path.
+    pub path: PathBuf,
+    /// How.
+    pub how: Withheld,
+}
+
+/// What the kernel is to keep from one process, and what it cannot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Projection {
+    /// What is to be masked; parents before what is below them.
+    pub masks: Vec<Mask>,
+    /// The ids of rules that cover something here which could not be masked.
+    pub unmasked: BTreeSet<Arc<str>>,
+}
+
+/// Who wants a mask.
+type Owner = Option<Arc<str>>;
+
+/// Collects masks.
+struct Gathering<'t> {
+    tree: &'t Tree,
+    masks: BTreeMap<(PathBuf, Withheld), Owner>,
+    /// Files by device and inode: they may have other names.
+    files: HashMap<(u64, u64), Vec<(Withheld, Owner)>>,
+    unmasked: BTreeSet<Arc<str>>,
+}
+
+impl Projection {
+    pub(crate) fn new(rules: &Rules, compiled: &Compiled, tree: &mut Tree, roots: &[PathBuf]) -> Self {
+        let mut all = Self::default();
+        let named = named(rules, compiled, &mut all.unmasked);
+        if named.is_empty() && !sets(compiled).any(PathSet::has_patterns) {
+            return all;
+        }
+        let places = places(&named, compiled, roots);
+        let overflow = tree.refresh(places.iter().map(PathBuf::as_path)).is_err();
+        let mut gathering = Gathering { tree, masks: BTreeMap::new(), files: HashMap::new(), unmasked: all.unmasked };
+        for named in named {
+            gathering.name(named);
+        }
+        if overflow {
+            gathering
+                .unmasked
+                .extend(compiled.layers().iter().flat_map(|layer| layer.path_rules().map(|rule| Arc::clone(&rule.id))));
+        } else {
+            for layer in compiled.layers() {
+                gathering.patterns(layer, &places);
+            }
+            gathering.other_names();
+        }
+        gathering.finish()
+    }
+}
+
+/// Where names are looked at: everywhere that the process can reach, below the masks, because what is masked may have
+/// another name, and where patterns begin.
+fn places(named: &[Named], compiled: &Compiled, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let directories = named.iter().filter(|named| named.is_directory).map(|named| named.mask.path.as_path());
+    let literals = sets(compiled).flat_map(|set| set.literals());
+    // Below what lies above a root, the root is all that can be reached.
+    let literals = literals.filter(|place| !roots.iter().any(|root| root.starts_with(place)));
+    let all: BTreeSet<&Path> = roots.iter().map(PathBuf::as_path).chain(directories).chain(literals).collect();
+    all.into_iter().map(Path::to_owned).collect()
+}
+
+fn sets(compiled: &Compiled) -> impl Iterator<Item = &PathSet> {
+    compiled.layers().iter().flat_map(|layer| OPERATIONS.iter().map(|(operation, _)| layer.set(*operation)))
+}
+
+/// What each operation becomes. Delegation is not a process's to do.
+const OPERATIONS: [(Operation, Withheld); 4] = [
+    (Operation::Read, Withheld::Hidden),
+    (Operation::Write, Withheld::ReadOnly),
+    (Operation::Delete, Withheld::ReadOnly),
+    (Operation::Execute, Withheld::NoExecute),
+];
+
+/// Something that a rule names and that exists.
+struct Named {
+    mask: Mask,
+    owner: Owner,
+    file: FileId,
+    is_directory: bool,
+}
+
+/// What the launch's rules and the operator's name.
+fn named(rules: &Rules, compiled: &Compiled, unmasked: &mut BTreeSet<Arc<str>>) -> Vec<Named> {
+    let mut found = Vec::new();
+    let hidden = rules.hidden_paths().iter().map(|path| (path, Withheld::Hidden));
+    let fixed = hidden.chain(rules.read_only_paths().iter().map(|path| (path, Withheld::ReadOnly)));
+    for (path, how) in fixed {
+        found.extend(existing(path, how, None));
+    }
+    for layer in compiled.layers() {
+        for (operation, how) in OPERATIONS {
+            for (path, exact, prefix) in layer.set(operation).named() {
+                let owner = |rule: usize| layer.rule(rule).map(|rule| Arc::clone(&rule.id));
+                let here = prefix.or(exact).and_then(|rule| existing(path, how, owner(rule)));
+                match here {
+                    Some(here) if prefix.is_none() && here.is_directory => unmasked.extend(here.owner),
+                    here => found.extend(here),
+                }
+            }
+        }
+    }
+    found
+}
+
+fn existing(path: &Path, how: Withheld, owner: Owner) -> Option<Named> {
+    let Resolved::Path(real) = realpath(path) else { return None };
+    let file = FileId::of(&real)?;
+    let is_directory = real.is_dir();
+    // The root of everything cannot be taken away from a process that is to run.
+    (real != Path::new("/")).then_some(Named { mask: Mask { path: real, how }, owner, file, is_directory })
+}
+
+impl Gathering<'_> {
+    fn name(&mut self, named: Named) {
+        let Named { mask, owner, file, is_directory } = named;
+        if !is_directory && file.has_other_names() {
+            self.files.entry((file.device, file.inode)).or_default().push((mask.how, owner.clone()));
+        }
+        self.masks.entry((mask.path, mask.how)).or_insert(owner);
+    }
+
+    /// Tries the patterns of a document on every name.
+    fn patterns(&mut self, layer: &Layer, places: &[PathBuf]) {
+        for (operation, how) in OPERATIONS {
+            let set = layer.set(operation);
+            if !set.has_patterns() {
+                continue;
+            }
+            let is_top = |place: &&PathBuf| !places.iter().any(|other| other != *place && place.starts_with(other));
+            let tops = places.iter().filter(is_top);
+            let mut matched = Vec::new();
+            for directory in tops.filter_map(|root| self.tree.directory(root)) {
+                self.below(&directory, &|path| set.pattern(path), &mut matched);
+            }
+            for Matched { path, rule, node, is_covered } in matched {
+                let owner = layer.rule(rule).map(|rule| Arc::clone(&rule.id));
+                if !is_covered {
+                    self.unmasked.extend(owner);
+                    continue;
+                }
+                if let Some(node) = node {
+                    self.files.entry(node).or_default().push((how, owner.clone()));
+                }
+                self.masks.entry((path, how)).or_insert(owner);
+            }
+        }
+    }
+
+    /// What matches in a directory and below it; whether that is all there is and could be.
+    fn below(
+        &self,
+        directory: &Directory<'_>,
+        find: &dyn Fn(&Path) -> Option<usize>,
+        matched: &mut Vec<Matched>,
+    ) -> bool {
+        let start = matched.len();
+        let own = find(directory.path);
+        let probe = directory.path.join(PROBE);
+        let mut whole = own.is_some() && find(&probe).is_some() && find(&probe.join(PROBE)).is_some();
+        for entry in directory.entries {
+            let path = directory.path.join(&entry.name);
+            let below = (entry.kind == Kind::Directory).then(|| self.tree.directory(&path)).flatten();
+            let covered = match (below, find(&path)) {
+                (Some(below), _) => self.below(&below, find, matched),
+                (None, Some(rule)) => {
+                    match entry.kind {
+                        // It could not be listed.
+                        Kind::Directory => matched.push(Matched { path, rule, node: None, is_covered: false }),
+                        // What it leads to has a name of its own.
+                        Kind::Link => {}
+                        Kind::Other => {
+                            let node = Some((directory.device, entry.inode));
+                            matched.push(Matched { path, rule, node, is_covered: true });
+                        }
+                    }
+                    true
+                }
+                (None, None) => false,
+            };
+            whole &= covered;
+        }
+        if let Some(rule) = own {
+            if whole {
+                matched.truncate(start);
+            }
+            matched.push(Matched { path: directory.path.to_owned(), rule, node: None, is_covered: whole });
+        }
+        whole
+    }
+
+    /// Masks the other names of what is masked.
+    fn other_names(&mut self) {
+        for ((path, how), owner) in self.masks.clone() {
+            let below = self.tree.directories().filter(|directory| directory.path.starts_with(&path));
+            for directory in below {
+                for entry in directory.entries.iter().filter(|entry| entry.kind == Kind::Other) {
+                    let wanted = self.files.entry((directory.device, entry.inode)).or_default();
+                    if !wanted.iter().any(|(other, _)| *other == how) {
+                        wanted.push((how, owner.clone()));
+                    }
+                }
+            }
+        }
+        for directory in self.tree.directories() {
+            for entry in directory.entries.iter().filter(|entry| entry.kind == Kind::Other) {
+                for (how, owner) in self.files.get(&(directory.device, entry.inode)).into_iter().flatten() {
+                    let path = directory.path.join(&entry.name);
+                    self.masks.entry((path, *how)).or_insert_with(|| owner.clone());
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Projection {
+        let Self { masks, mut unmasked, .. } = self;
+        let mut kept: Vec<Mask> = Vec::new();
+        let mut covering: BTreeSet<(PathBuf, Withheld)> = BTreeSet::new();
+        for ((path, how), owner) in masks {
+            let covered = path.ancestors().any(|above| {
+                let by = |how| covering.contains(&(above.to_owned(), how));
+                by(Withheld::Hidden) || (above != path && by(how))
+            });
+            if covered {
+                continue;
+            }
+            // What the launch itself protects is never left out.
+            if let (true, Some(owner)) = (kept.len() >= MAX_MASKS, owner) {
+                unmasked.insert(owner);
+                continue;
+            }
+            covering.insert((path.clone(), how));
+            kept.push(Mask { path, how });
+        }
+        Projection { masks: kept, unmasked }
+    }
+}
+
+/// A name that a pattern matches.
+struct Matched {
+    path: PathBuf,
+    rule: usize,
+    /// By device and inode, where it may have other names.
+    node: Option<(u64, u64)>,
+    /// Whether a mask over it is what the rule asks for.
+    is_covered: bool,
+}
