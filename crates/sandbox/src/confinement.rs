@@ -1,10 +1,13 @@
-//! What to start and what it may have, and what of it holds: plain data, in and out.
+//! What to start and what it may have: plain data.
 //!
 //! Nothing is inherited: a program gets the environment, the directory and the descriptors that stand
 //! here and no others. The values are checked when the plan is made (`plan`), not when they are set.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+
+use crate::boundary::{Grant, Mask, Network};
 
 /// One program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +26,31 @@ pub struct Confinement {
     pub umask: u32,
     /// Resource limits.
     pub limits: Limits,
+    /// How strongly it is held: exactly this is installed, or nothing runs. [`Class::Advisory`] holds none of
+    /// what follows, so it takes none of it.
+    pub class: Class,
+    /// What of the file system it may use, beside [`system_grants`](crate::system_grants), `/proc` to read, devices that
+    /// do no harm and `private`. Not even `cwd` is granted by itself.
+    pub grants: Vec<Grant>,
+    /// What is taken back from the grants. Where the host has no namespaces, [`Class::Scoped`] holds none of them, and
+    /// [`Enforcement::masked`](crate::Enforcement::masked) says so.
+    pub masks: Vec<Mask>,
+    /// A directory of the caller's that it may write: it becomes the process's `/tmp` and keeps its own path too, so that
+    /// `HOME` and `TMPDIR` in it are true inside and outside. Programs start from there only when a grant says so.
+    /// Directories may be made in it where something that is granted lies below the host's `/tmp`.
+    /// Without one, `/tmp` is in memory and gone at the end.
+    pub private: Option<PathBuf>,
+    /// What network it has.
+    pub network: Network,
+    /// Ports of 127.0.0.1 on which the helper listens inside the process's own network, for
+    /// [`Process::listeners`](crate::Process::listeners). A new network has all of them free. Wants
+    /// [`Network::Loopback`].
+    pub listen: Vec<u16>,
 }
 
 impl Confinement {
     /// A program with its own path as `argv[0]`, no arguments, an empty environment, an empty stdin,
-    /// umask 022 and no limits.
+    /// umask 022, no limits, held by [`Class::Advisory`] alone.
     pub fn new(program: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> Self {
         let program = program.into();
         Self {
@@ -38,6 +61,12 @@ impl Confinement {
             stdin: Stdin::Null,
             umask: 0o022,
             limits: Limits::default(),
+            class: Class::Advisory,
+            grants: Vec::new(),
+            masks: Vec::new(),
+            private: None,
+            network: Network::Inherit,
+            listen: Vec::new(),
         }
     }
 }
@@ -73,21 +102,35 @@ pub struct Limits {
     pub max_file_size_bytes: Option<u64>,
 }
 
-/// How strongly a process is held.
+/// How strongly a process is held. A stronger class holds all that a weaker one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Class {
     /// Own session and process group, clean environment, only descriptors 0–2, no new privileges,
     /// resource limits. No file or network boundary.
     Advisory,
+    /// No capabilities; Landlock for files, and against signals and abstract sockets that leave; a filter of system calls;
+    /// where the host has namespaces, a file tree of its own that shows only what is granted.
+    Scoped,
+    /// That file tree always; its own processes, network, IPC and host name.
+    Sealed,
 }
 
-/// What holds for a process that was started, as its installation reported it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Enforcement {
-    /// The class that was installed.
-    pub class: Class,
-    /// The limits in force, read back after they were set: lower than asked where the host's own were
-    /// lower, `max_processes` as the user's total, `None` where nothing is enforced.
-    pub limits: Limits,
+impl Class {
+    /// Every class, the weakest first.
+    pub const ALL: [Self; 3] = [Self::Advisory, Self::Scoped, Self::Sealed];
+
+    /// The name that manifests and reports use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Advisory => "advisory",
+            Self::Scoped => "scoped",
+            Self::Sealed => "sealed",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }

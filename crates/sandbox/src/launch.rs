@@ -64,7 +64,7 @@ impl Helper {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let ours = rustix::process::waitid(WaitId::PidFd(self.ended.get_ref().as_fd()), options).is_ok();
         if let Some(pid) = pid(&self.child).filter(|_| ours) {
-            tree::kill_all(pid);
+            tree::Proc::USUAL.kill_all(pid);
         }
         // Fails only when it has ended.
         let _ = rustix::process::pidfd_send_signal(self.ended.get_ref(), Signal::KILL);

@@ -33,20 +33,30 @@
 //! }
 //! ```
 
+mod boundary;
 mod confinement;
+mod enforcement;
 mod error;
+mod grants;
 mod harden;
 mod helper;
+mod landlock;
 mod launch;
+mod layer;
 mod plan;
 mod process;
+mod seccomp;
 mod strays;
 mod sys;
 mod tree;
 mod wire;
 
-pub use confinement::{Class, Confinement, Enforcement, Limits, Stdin};
+pub use boundary::{Access, Grant, Mask, MaskKind, Network};
+pub use confinement::{Class, Confinement, Limits, Stdin};
+pub use enforcement::{Enforcement, Namespace, Namespaces};
 pub use error::{Field, SandboxError, Step};
+pub use grants::system_grants;
 pub use harden::harden_self;
 pub use helper::helper_main;
+pub use layer::Layer;
 pub use process::{Exit, Process, spawn};

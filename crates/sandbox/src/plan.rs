@@ -8,19 +8,50 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::confinement::{Confinement, Limits};
+use crate::boundary::{Access, MaskKind, Network};
+use crate::confinement::{Class, Confinement, Limits};
 use crate::error::{Field, SandboxError};
-use crate::wire;
+use crate::grants::system_grants;
+use crate::{landlock, seccomp, wire};
 
 /// What the helper installs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
+    pub(crate) purpose: Purpose,
     pub(crate) program: CString,
     pub(crate) argv: Vec<CString>,
     pub(crate) env: Vec<CString>,
     pub(crate) cwd: CString,
     pub(crate) umask: u32,
     pub(crate) limits: Limits,
+    pub(crate) hold: Hold,
+}
+
+/// What the plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To run the program.
+    Run,
+    /// To see whether it can be installed.
+    Probe,
+}
+
+/// What holds the process beyond [`Class::Advisory`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) class: Class,
+    /// Whether it gets a file tree of its own, and with it namespaces.
+    pub(crate) own_root: bool,
+    pub(crate) network: Network,
+    /// The version of Landlock's rights to enforce.
+    pub(crate) landlock: u32,
+    /// The caller's come first, then the system's.
+    pub(crate) grants: Vec<(CString, Access)>,
+    pub(crate) masks: Vec<(CString, MaskKind)>,
+    pub(crate) private: Option<CString>,
+    pub(crate) listen: Vec<u16>,
+    /// The filter of system calls, compiled; empty for none.
+    pub(crate) filter: Vec<u8>,
 }
 
 impl Plan {
@@ -38,18 +69,31 @@ impl Plan {
         }
         let argv = confinement.argv.iter().map(|arg| c_string(arg.as_bytes(), Field::Argument));
         Ok(Self {
+            purpose: Purpose::Run,
             program: absolute(&confinement.program, Field::Program)?,
             argv: argv.collect::<Result<_, _>>()?,
             env,
             cwd: absolute(&confinement.cwd, Field::Directory)?,
             umask: confinement.umask & 0o777,
             limits: confinement.limits,
+            hold: Hold::new(confinement)?,
         })
+    }
+
+    /// The same without a file tree of its own, for hosts that have no namespaces; `None` where it cannot be had.
+    pub(crate) fn without_own_root(&self) -> Option<Self> {
+        let hold = &self.hold;
+        if hold.class != Class::Scoped || !hold.own_root || hold.network != Network::None {
+            return None;
+        }
+        let filter = seccomp::filter(hold.network, false);
+        Some(Self { hold: Hold { own_root: false, filter, ..hold.clone() }, ..self.clone() })
     }
 
     /// The plan as bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        put_number(&mut out, u64::from(self.purpose == Purpose::Probe));
         put_number(&mut out, u64::from(self.umask));
         for word in wire::limit_words(&self.limits) {
             put_number(&mut out, word);
@@ -62,24 +106,122 @@ impl Plan {
                 put_string(&mut out, string);
             }
         }
+        self.hold.encode(&mut out);
         out
     }
 
     /// The inverse of [`encode`](Self::encode); `None` for anything else.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes;
-        let umask = u32::try_from(take_number(&mut rest)?).ok()?;
+        let rest = &mut &*bytes;
+        let purpose = if take_flag(rest)? { Purpose::Probe } else { Purpose::Run };
+        let umask = u32::try_from(take_number(rest)?).ok()?;
         let mut words = [0; 5];
         for word in &mut words {
-            *word = take_number(&mut rest)?;
+            *word = take_number(rest)?;
         }
-        let program = take_string(&mut rest)?;
-        let cwd = take_string(&mut rest)?;
-        let argv = take_list(&mut rest)?;
-        let env = take_list(&mut rest)?;
-        rest.is_empty().then_some(Self { program, argv, env, cwd, umask, limits: wire::limits(words) })
+        let program = take_string(rest)?;
+        let cwd = take_string(rest)?;
+        let argv = take_list(rest, take_string)?;
+        let env = take_list(rest, take_string)?;
+        let hold = Hold::decode(rest)?;
+        let limits = wire::limits(words);
+        rest.is_empty().then_some(Self { purpose, program, argv, env, cwd, umask, limits, hold })
     }
 }
+
+impl Hold {
+    fn new(confinement: &Confinement) -> Result<Self, SandboxError> {
+        let Confinement { class, grants, masks, private, network, listen, .. } = confinement;
+        let (class, network) = (*class, *network);
+        let not_held = |part| Err(SandboxError::NotHeld { class, part });
+        if class == Class::Advisory {
+            for (given, part) in [
+                (!grants.is_empty(), Field::Grant),
+                (!masks.is_empty(), Field::Mask),
+                (private.is_some(), Field::Private),
+                (network != Network::Inherit, Field::Network),
+            ] {
+                if given {
+                    return not_held(part);
+                }
+            }
+        } else if network == Network::Inherit {
+            return not_held(Field::Network);
+        }
+        if !listen.is_empty() && network != Network::Loopback {
+            return not_held(Field::Listen);
+        }
+        let granted = |grant: &crate::Grant| Ok((absolute(&grant.path, Field::Grant)?, grant.access));
+        let mut grants: Vec<_> = grants.iter().map(granted).collect::<Result<_, SandboxError>>()?;
+        let masks = masks.iter().map(|mask| Ok((absolute(&mask.path, Field::Mask)?, mask.kind)));
+        let masks = masks.collect::<Result<_, SandboxError>>()?;
+        let private = private.as_ref().map(|path| absolute(path, Field::Private)).transpose()?;
+        let mut filter = Vec::new();
+        if class > Class::Advisory {
+            for grant in &system_grants() {
+                grants.push(granted(grant)?);
+            }
+            filter = seccomp::filter(network, true);
+        }
+        Ok(Self {
+            class,
+            own_root: class > Class::Advisory,
+            network,
+            landlock: landlock::version_for(class),
+            grants,
+            masks,
+            private,
+            listen: listen.clone(),
+            filter,
+        })
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_number(out, self.class as u64);
+        put_number(out, u64::from(self.own_root));
+        put_number(out, self.network as u64);
+        put_number(out, u64::from(self.landlock));
+        put_number(out, self.grants.len() as u64);
+        for (path, access) in &self.grants {
+            put_string(out, path);
+            put_number(out, *access as u64);
+        }
+        put_number(out, self.masks.len() as u64);
+        for (path, kind) in &self.masks {
+            put_string(out, path);
+            put_number(out, *kind as u64);
+        }
+        put_number(out, u64::from(self.private.is_some()));
+        if let Some(private) = &self.private {
+            put_string(out, private);
+        }
+        put_number(out, self.listen.len() as u64);
+        for port in &self.listen {
+            put_number(out, u64::from(*port));
+        }
+        put_number(out, self.filter.len() as u64);
+        out.extend_from_slice(&self.filter);
+    }
+
+    fn decode(rest: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            class: take_one_of(rest, &Class::ALL)?,
+            own_root: take_flag(rest)?,
+            network: take_one_of(rest, &NETWORKS)?,
+            landlock: u32::try_from(take_number(rest)?).ok()?,
+            grants: take_list(rest, |rest| Some((take_string(rest)?, take_one_of(rest, &ACCESSES)?)))?,
+            masks: take_list(rest, |rest| Some((take_string(rest)?, take_one_of(rest, &MASK_KINDS)?)))?,
+            private: if take_flag(rest)? { Some(take_string(rest)?) } else { None },
+            listen: take_list(rest, |rest| u16::try_from(take_number(rest)?).ok())?,
+            filter: take_bytes(rest)?.to_owned(),
+        })
+    }
+}
+
+/// In the order of their declarations, which is their numbers' on the way.
+const NETWORKS: [Network; 3] = [Network::Inherit, Network::None, Network::Loopback];
+const ACCESSES: [Access; 4] = [Access::Read, Access::ReadExecute, Access::Write, Access::WriteExecute];
+const MASK_KINDS: [MaskKind; 3] = [MaskKind::Hidden, MaskKind::ReadOnly, MaskKind::NoExecute];
 
 fn c_string(bytes: impl Into<Vec<u8>>, field: Field) -> Result<CString, SandboxError> {
     CString::new(bytes).map_err(|_| SandboxError::NulByte { field })
@@ -107,19 +249,35 @@ fn take_number(rest: &mut &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*head))
 }
 
-fn take_string(rest: &mut &[u8]) -> Option<CString> {
+fn take_flag(rest: &mut &[u8]) -> Option<bool> {
+    match take_number(rest)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}
+
+fn take_one_of<T: Copy>(rest: &mut &[u8], all: &[T]) -> Option<T> {
+    all.get(usize::try_from(take_number(rest)?).ok()?).copied()
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(take_number(rest)?).ok()?;
     let (head, tail) = rest.split_at_checked(length)?;
     *rest = tail;
-    CString::new(head).ok()
+    Some(head)
 }
 
-fn take_list(rest: &mut &[u8]) -> Option<Vec<CString>> {
+fn take_string(rest: &mut &[u8]) -> Option<CString> {
+    CString::new(take_bytes(rest)?).ok()
+}
+
+fn take_list<T>(rest: &mut &[u8], take: fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
     let count = take_number(rest)?;
-    // No capacity from the count: each string is at least a number long, so bytes bound the loop.
+    // No capacity from the count: each item is at least a number long, so bytes bound the loop.
     let mut list = Vec::new();
     for _ in 0..count {
-        list.push(take_string(rest)?);
+        list.push(take(rest)?);
     }
     Some(list)
 }
@@ -134,16 +292,43 @@ mod tests {
         prop::collection::vec(1_u8.., 0..20).prop_map(|bytes| CString::new(bytes).unwrap())
     }
 
+    fn hold() -> impl Strategy<Value = Hold> {
+        let one_of = |all: &'static [Access]| prop::sample::select(all);
+        let grants = prop::collection::vec((string(), one_of(&ACCESSES)), 0..4);
+        let masks = prop::collection::vec((string(), prop::sample::select(&MASK_KINDS[..])), 0..4);
+        let class = prop::sample::select(&Class::ALL[..]);
+        let network = prop::sample::select(&NETWORKS[..]);
+        let private = prop::option::of(string());
+        let listen = prop::collection::vec(any::<u16>(), 0..4);
+        let filter = prop::collection::vec(any::<u8>(), 0..40);
+        ((class, any::<bool>(), network, any::<u32>()), grants, masks, private, listen, filter).prop_map(
+            |((class, own_root, network, landlock), grants, masks, private, listen, filter)| Hold {
+                class,
+                own_root,
+                network,
+                landlock,
+                grants,
+                masks,
+                private,
+                listen,
+                filter,
+            },
+        )
+    }
+
     fn plan() -> impl Strategy<Value = Plan> {
         let list = || prop::collection::vec(string(), 0..5);
-        (string(), list(), list(), string(), 0_u32..0o1000, prop::array::uniform5(any::<u64>())).prop_map(
-            |(program, argv, env, cwd, umask, words)| Plan {
+        let numbers = (any::<bool>(), 0_u32..0o1000, prop::array::uniform5(any::<u64>()));
+        (string(), list(), list(), string(), numbers, hold()).prop_map(
+            |(program, argv, env, cwd, (probe, umask, words), hold)| Plan {
+                purpose: if probe { Purpose::Probe } else { Purpose::Run },
                 program,
                 argv,
                 env,
                 cwd,
                 umask,
                 limits: wire::limits(words),
+                hold,
             },
         )
     }

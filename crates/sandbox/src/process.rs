@@ -9,25 +9,31 @@
 //! leaves is swept up before its loss is told.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::net::SendFlags;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use crate::confinement::{Class, Confinement, Enforcement, Limits, Stdin};
+use crate::confinement::{Confinement, Stdin};
+use crate::enforcement::Enforcement;
 use crate::error::{SandboxError, Step};
 use crate::helper;
-use crate::launch::{Helper, launch};
+use crate::launch::{Ends, Helper, launch};
 use crate::plan::Plan;
 use crate::strays;
-use crate::wire::{GRACE, PATIENCE, REPORT, REQUEST, Report};
+use crate::wire::{Failure, GRACE, Installed, PATIENCE, REPORT, REQUEST, Report};
 
 /// How often a helper that was asked for the end is continued, should something keep stopping it.
 const REWAKE: Duration = Duration::from_millis(500);
@@ -52,6 +58,8 @@ pub struct Process {
     pub stdout: Option<Receiver>,
     /// What it writes to stderr. It ends when the tree has, at the latest.
     pub stderr: Option<Receiver>,
+    /// Sockets that listen inside its network, one for each port of [`Confinement::listen`], non-blocking.
+    pub listeners: Vec<TcpListener>,
     pid: i32,
     control: OwnedWriteHalf,
     deadline: watch::Sender<Option<Instant>>,
@@ -67,10 +75,13 @@ enum Ending {
 
 /// What the helper said first.
 enum Beginning {
-    Started { pid: i32, limits: Limits },
-    Failed { step: Step, errno: i32 },
+    Started { pid: i32, installed: Installed, listeners: Vec<TcpListener> },
+    Failed(Failure),
     Lost,
 }
+
+/// Whether this host has refused namespaces. It is not asked again for a class that does without.
+static NO_NAMESPACES: AtomicBool = AtomicBool::new(false);
 
 /// Starts a program. Must be called within a tokio runtime with its I/O and time drivers on.
 ///
@@ -83,33 +94,76 @@ enum Beginning {
 ///
 /// # Errors
 /// A field that cannot be right, a helper that could not be started, or [`SandboxError::Start`] with the
-/// step that failed. Nothing runs then.
+/// step that failed, and so the [layer](SandboxError::layer) that the host lacks. Nothing runs then.
+///
+/// Where the host has no namespaces, [`Class::Scoped`](crate::Class::Scoped) with
+/// [`Network::None`](crate::Network::None) is held by Landlock and the filter alone; [`Enforcement::namespaces`] tells.
 pub async fn spawn(confinement: &Confinement) -> Result<(Process, Enforcement), SandboxError> {
     if !helper::is_installed() {
         return Err(SandboxError::NoHelper);
     }
-    let plan = Plan::new(confinement)?;
-    let (control, helper, ends) = launch(&plan, confinement.stdin != Stdin::Null)?;
+    let mut plan = Plan::new(confinement)?;
+    let bare = plan.without_own_root();
+    if let Some(bare) = bare.as_ref().filter(|_| NO_NAMESPACES.load(Ordering::Relaxed)) {
+        plan.clone_from(bare);
+    }
+    let mut begun = begin(&plan, confinement).await;
+    if let (Err(error), Some(bare)) = (&begun, bare.filter(|bare| *bare != plan))
+        && lacks_namespaces(error)
+    {
+        begun = begin(&bare, confinement).await;
+    }
+    begun
+}
+
+async fn begin(plan: &Plan, confinement: &Confinement) -> Result<(Process, Enforcement), SandboxError> {
+    let (control, helper, ends) = launch(plan, confinement.stdin != Stdin::Null)?;
     let (reports, control) = control.into_split();
     let (begun, beginning) = oneshot::channel();
     let (end, ended) = watch::channel(None);
     let (deadline, due) = watch::channel(None);
     tokio::spawn(follow(reports, helper, due, begun, end));
 
-    let (pid, limits) = match beginning.await.unwrap_or(Beginning::Lost) {
-        Beginning::Started { pid, limits } => (pid, limits),
-        Beginning::Failed { step, errno } => return Err(start_error(&plan, step, errno)),
+    let (pid, installed, listeners) = match beginning.await.unwrap_or(Beginning::Lost) {
+        Beginning::Started { pid, installed, listeners } => (pid, installed, listeners),
+        Beginning::Failed(failure) => return Err(start_error(plan, failure)),
         Beginning::Lost => return Err(SandboxError::HelperLost),
     };
-    let mut stdin = ends.stdin;
+    let Ends { mut stdin, stdout, stderr } = ends;
     if let Stdin::Bytes(bytes) = &confinement.stdin
         && let Some(writer) = stdin.take()
     {
         tokio::spawn(feed(writer, bytes.clone()));
     }
-    let process =
-        Process { stdin, stdout: Some(ends.stdout), stderr: Some(ends.stderr), pid, control, deadline, ended };
-    Ok((process, Enforcement { class: Class::Advisory, limits }))
+    let (stdout, stderr) = (Some(stdout), Some(stderr));
+    let process = Process { stdin, stdout, stderr, listeners, pid, control, deadline, ended };
+    Ok((process, enforcement(plan, &installed)))
+}
+
+/// Whether that is why nothing was started. What will not change is remembered.
+fn lacks_namespaces(error: &SandboxError) -> bool {
+    let SandboxError::Start { step: Step::Namespaces, source, .. } = error else { return false };
+    match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS | Errno::INVAL) => {
+            NO_NAMESPACES.store(true, Ordering::Relaxed);
+            true
+        }
+        // As many as the host allows are in use, which may be none.
+        Some(Errno::NOSPC | Errno::USERS) => true,
+        _ => false,
+    }
+}
+
+pub(crate) fn enforcement(plan: &Plan, installed: &Installed) -> Enforcement {
+    Enforcement {
+        class: plan.hold.class,
+        limits: installed.limits,
+        landlock_abi: Some(installed.landlock).filter(|version| *version > 0),
+        namespaces: installed.namespaces,
+        masked: usize::try_from(installed.masked).unwrap_or(usize::MAX),
+        network: plan.hold.network,
+        cgroup: installed.cgroup,
+    }
 }
 
 impl Process {
@@ -163,11 +217,12 @@ async fn follow(
 ) {
     // Nobody may be waiting any more for what is sent here; the reaping is done all the same.
     match next(&mut reports, &mut due, &helper).await {
-        Some(Report::Started { pid, limits }) => {
-            let _ = begun.send(Beginning::Started { pid, limits });
+        Some((Report::Started { pid, installed }, sockets)) => {
+            let listeners = sockets.into_iter().map(TcpListener::from).collect();
+            let _ = begun.send(Beginning::Started { pid, installed, listeners });
             let ending = match next(&mut reports, &mut due, &helper).await {
-                Some(Report::Ended(exit)) => Ending::Exited(exit),
-                Some(Report::Survived) => Ending::Unkillable,
+                Some((Report::Ended(exit), _)) => Ending::Exited(exit),
+                Some((Report::Survived, _)) => Ending::Unkillable,
                 _ => {
                     helper.kill();
                     Ending::Lost
@@ -180,9 +235,9 @@ async fn follow(
             };
             let _ = end.send(Some(ending));
         }
-        Some(Report::Failed { step, errno }) => {
+        Some((Report::Failed(failure), _)) => {
             helper.reap().await;
-            let _ = begun.send(Beginning::Failed { step, errno });
+            let _ = begun.send(Beginning::Failed(failure));
         }
         _ => {
             helper.kill();
@@ -217,17 +272,46 @@ async fn next(
     reports: &mut OwnedReadHalf,
     due: &mut watch::Receiver<Option<Instant>>,
     helper: &Helper,
-) -> Option<Report> {
+) -> Option<(Report, Vec<OwnedFd>)> {
     tokio::select! {
         report = read(reports) => report,
         () = overdue(due, helper) => None,
     }
 }
 
-async fn read(reports: &mut OwnedReadHalf) -> Option<Report> {
+/// A whole record, and the descriptors that came with it.
+async fn read(reports: &mut OwnedReadHalf) -> Option<(Report, Vec<OwnedFd>)> {
+    let socket: &tokio::net::UnixStream = reports.as_ref();
     let mut record = [0; REPORT];
-    reports.read_exact(&mut record).await.ok()?;
-    Report::decode(&record)
+    let mut descriptors = Vec::new();
+    let mut filled = 0;
+    while filled < REPORT {
+        socket.readable().await.ok()?;
+        let rest = record.get_mut(filled..)?;
+        match socket.try_io(Interest::READABLE, || receive(socket, rest, &mut descriptors)) {
+            Ok(0) => return None,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+    }
+    Some((Report::decode(&record)?, descriptors))
+}
+
+/// As many as a helper may send in one message.
+const MOST_DESCRIPTORS: usize = 253;
+
+fn receive(socket: &tokio::net::UnixStream, into: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(into)], &mut ancillary, flags)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    Ok(received.bytes)
 }
 
 /// Writes all there is and closes. A program that does not read it ends the pipe, and with it this task.
@@ -235,11 +319,19 @@ async fn feed(mut writer: Sender, bytes: Vec<u8>) {
     let _ = writer.write_all(&bytes).await;
 }
 
-fn start_error(plan: &Plan, step: Step, errno: i32) -> SandboxError {
-    let subject = if step == Step::Directory { &plan.cwd } else { &plan.program };
+fn start_error(plan: &Plan, Failure { step, errno, index }: Failure) -> SandboxError {
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    let hold = &plan.hold;
+    let subject = match step {
+        Step::Directory => Some(&plan.cwd),
+        Step::Grant => hold.grants.get(index).map(|(path, _)| path),
+        Step::Mask => hold.masks.get(index).map(|(path, _)| path),
+        Step::Private => hold.private.as_ref(),
+        _ => None,
+    };
     SandboxError::Start {
         step,
-        subject: PathBuf::from(OsStr::from_bytes(subject.as_bytes())),
+        subject: PathBuf::from(OsStr::from_bytes(subject.unwrap_or(&plan.program).as_bytes())),
         source: io::Error::from_raw_os_error(errno),
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn adopt() -> Result<(), Errno> {
 pub(crate) async fn sweep() -> bool {
     let give_up_at = Instant::now() + PATIENCE;
     loop {
-        tree::kill_below(rustix::process::getpid(), is_stray);
+        tree::Proc::USUAL.kill_below(rustix::process::getpid(), is_stray);
         match reap() {
             Found::Nothing => return true,
             _ if Instant::now() >= give_up_at => return false,
@@ -53,7 +53,7 @@ enum Found {
 }
 
 fn reap() -> Found {
-    let children = tree::children(rustix::process::getpid());
+    let children = tree::Proc::USUAL.children(rustix::process::getpid());
     children.into_iter().filter(|pid| is_stray(*pid)).map(reap_one).max().unwrap_or(Found::Nothing)
 }
 

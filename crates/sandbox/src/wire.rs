@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use crate::confinement::Limits;
+use crate::enforcement::Namespaces;
 use crate::error::Step;
 use crate::process::Exit;
 
-const WORDS: usize = 8;
+const WORDS: usize = 11;
 /// Bytes of a [`Report`].
 pub(crate) const REPORT: usize = WORDS * 8;
 /// Bytes of a request: the milliseconds that the tree has left, little-endian.
@@ -21,13 +22,33 @@ pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// From KILL to giving up: only a process that hangs in the kernel is still there.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What the installation found in force when it was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Installed {
+    pub(crate) limits: Limits,
+    /// Zero for none.
+    pub(crate) landlock: u32,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) masked: u32,
+    pub(crate) cgroup: bool,
+}
+
+/// What stopped the installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) step: Step,
+    pub(crate) errno: i32,
+    /// Which grant, mask or port, for steps that go through a list.
+    pub(crate) index: u32,
+}
+
 /// From the helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The program runs; with these limits in force.
-    Started { pid: i32, limits: Limits },
+    /// The program runs; this is in force.
+    Started { pid: i32, installed: Installed },
     /// The program could not be started, and nothing is left of it.
-    Failed { step: Step, errno: i32 },
+    Failed(Failure),
     /// The program has ended so, and nothing is left of its tree.
     Ended(Exit),
     /// Something of the tree is left.
@@ -37,17 +58,19 @@ pub(crate) enum Report {
 impl Report {
     pub(crate) fn encode(&self) -> [u8; REPORT] {
         let words: [u64; WORDS] = match *self {
-            Self::Started { pid, limits } => {
+            Self::Started { pid, installed: Installed { limits, landlock, namespaces, masked, cgroup } } => {
                 let [a, b, c, d, e] = limit_words(&limits);
-                [1, to_word(pid), 0, a, b, c, d, e]
+                let [landlock, masked] = [landlock, masked].map(u64::from);
+                let own = u64::from(namespaces.bits());
+                [1, to_word(pid), a, b, c, d, e, landlock, own, masked, u64::from(cgroup)]
             }
-            Self::Failed { step, errno } => {
+            Self::Failed(Failure { step, errno, index }) => {
                 let number = Step::ALL.iter().position(|other| *other == step).unwrap_or_default();
-                [2, to_word(errno), number as u64, 0, 0, 0, 0, 0]
+                [2, to_word(errno), number as u64, u64::from(index), 0, 0, 0, 0, 0, 0, 0]
             }
-            Self::Ended(Exit::Code(code)) => [3, to_word(code), 0, 0, 0, 0, 0, 0],
-            Self::Ended(Exit::Signal(signal)) => [4, to_word(signal), 0, 0, 0, 0, 0, 0],
-            Self::Survived => [5, 0, 0, 0, 0, 0, 0, 0],
+            Self::Ended(Exit::Code(code)) => [3, to_word(code), 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Self::Ended(Exit::Signal(signal)) => [4, to_word(signal), 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Self::Survived => [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         };
         let mut bytes = [0; REPORT];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -62,11 +85,23 @@ impl Report {
         for (word, slot) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*slot);
         }
-        let [kind, value, number, a, b, c, d, e] = words;
+        let [kind, value, a, b, c, d, e, landlock, own, masked, cgroup] = words;
         let value = from_word(value)?;
         Some(match kind {
-            1 => Self::Started { pid: value, limits: limits([a, b, c, d, e]) },
-            2 => Self::Failed { errno: value, step: *Step::ALL.get(usize::try_from(number).ok()?)? },
+            1 => {
+                let installed = Installed {
+                    limits: limits([a, b, c, d, e]),
+                    landlock: u32::try_from(landlock).ok()?,
+                    namespaces: Namespaces::from_bits(u8::try_from(own).ok()?),
+                    masked: u32::try_from(masked).ok()?,
+                    cgroup: cgroup == 1,
+                };
+                Self::Started { pid: value, installed }
+            }
+            2 => {
+                let step = *Step::ALL.get(usize::try_from(a).ok()?)?;
+                Self::Failed(Failure { step, errno: value, index: u32::try_from(b).ok()? })
+            }
             3 => Self::Ended(Exit::Code(value)),
             4 => Self::Ended(Exit::Signal(value)),
             5 => Self::Survived,
@@ -100,17 +135,21 @@ pub(crate) fn limits(words: [u64; 5]) -> Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::enforcement::Namespace;
 
     #[test]
     fn every_report_comes_back() {
         let limits = Limits { cpu_seconds: Some(0), max_open_files: Some(7), ..Limits::default() };
+        let namespaces = [Namespace::User, Namespace::Cgroup].into_iter().collect();
+        let installed = Installed { limits, landlock: 6, namespaces, masked: 2, cgroup: true };
         let mut reports = vec![
-            Report::Started { pid: 4_194_304, limits },
+            Report::Started { pid: 4_194_304, installed },
+            Report::Started { pid: 2, installed: Installed::default() },
             Report::Ended(Exit::Code(-1)),
             Report::Ended(Exit::Signal(9)),
             Report::Survived,
         ];
-        reports.extend(Step::ALL.map(|step| Report::Failed { step, errno: 2 }));
+        reports.extend(Step::ALL.map(|step| Report::Failed(Failure { step, errno: 2, index: 3 })));
         for report in reports {
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }

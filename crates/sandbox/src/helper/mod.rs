@@ -5,24 +5,33 @@
 //! threads, and no descriptor, argument or variable has to be inherited. `/proc/self/exe` names the
 //! running file itself, so a binary that was replaced on disk still finds the helper it was built with.
 
+mod init;
+mod links;
+mod masks;
+mod namespaces;
+mod privileges;
+mod root;
 mod supervise;
 mod target;
 
 use std::fs::File;
-use std::io::{self, IoSliceMut, Read, Seek};
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
 use rustix::process::DumpableBehavior;
 
 use crate::error::Step;
 use crate::plan::Plan;
 use crate::sys::{self, Others};
-use crate::wire::Report;
+use crate::wire::{Failure, Report};
 
 /// `argv[0]` of a helper.
 pub(crate) const MARKER: &str = "mur: sandbox helper";
@@ -46,39 +55,61 @@ pub fn helper_main() {
     let marked = std::env::args_os().next().is_some_and(|name| name.as_bytes() == MARKER.as_bytes());
     let control = rustix::stdio::stdin();
     if marked && matches!(rustix::net::sockopt::socket_domain(control), Ok(AddressFamily::UNIX)) {
-        if let Err((step, errno)) = run(control) {
-            report(control, &Report::Failed { step, errno: errno.raw_os_error() });
+        if let Err(failure) = run(control) {
+            report(control, &Report::Failed(failure));
         }
         sys::exit(0);
     }
 }
 
-type Failure = (Step, Errno);
+type Outcome<T> = Result<T, Failure>;
 
-fn run(control: BorrowedFd<'_>) -> Result<(), Failure> {
-    let prepare = |errno| (Step::Prepare, errno);
-    let signals = prepare_self().map_err(prepare)?;
-    let (plan, stdio) = receive(control).map_err(prepare)?;
-    let (main, limits) = target::start(&plan, &stdio)?;
+fn at(step: Step) -> impl Fn(Errno) -> Failure {
+    move |errno| Failure { step, errno: errno.raw_os_error(), index: 0 }
+}
+
+impl Failure {
+    /// Says which of a list it was.
+    fn of(self, index: usize) -> Self {
+        Self { index: u32::try_from(index).unwrap_or(u32::MAX), ..self }
+    }
+}
+
+fn run(control: BorrowedFd<'_>) -> Outcome<()> {
+    let prepare = at(Step::Prepare);
+    let signals = prepare_self().map_err(&prepare)?;
+    let (plan, stdio) = receive(control).map_err(&prepare)?;
+    // A process that others of its user may not look into may not map itself in a namespace either.
+    let namespaces = namespaces::enter(&plan.hold)?;
+    let listeners = namespaces::connect(&plan.hold)?;
+    shield().map_err(&prepare)?;
+    let target = target::start(&plan, &stdio, namespaces)?;
     // The pipes' ends are the program's alone: the runtime's readers wait for their last holder.
     drop((stdio, plan));
-    report(control, &Report::Started { pid: main.as_raw_nonzero().get(), limits });
-    supervise::Supervisor::new(control, signals, main).run();
+    let started = Report::Started { pid: target.main.as_raw_nonzero().get(), installed: target.installed };
+    report_with(control, &started, &listeners);
+    drop(listeners);
+    supervise::Supervisor::new(control, signals, target.main, target.init).run();
     Ok(())
 }
 
-/// Takes from this process what it has from the runtime or must not have, and makes it the reaper.
+/// Takes from this process what it has from the runtime or must not have.
 fn prepare_self() -> Result<OwnedFd, Errno> {
     sys::block_signals(true)?;
     // Also SIGCHLD: were it ignored, the kernel would swallow every exit status.
     sys::default_signal_actions();
     sys::seal_descriptors(Others::Close)?;
+    sys::child_events()
+}
+
+/// Makes this process the reaper, and keeps the program out of it.
+fn shield() -> Result<(), Errno> {
     // The program belongs to the same user: it must not attach to what ends it.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::thread::set_name(c"sandbox-helper")?;
-    rustix::process::chdir("/")?;
-    sys::child_events()
+    // The host's, which stays within reach by this when the program's root takes its place.
+    rustix::process::chdir("/proc")
 }
 
 fn receive(control: BorrowedFd<'_>) -> Result<(Plan, [OwnedFd; 3]), Errno> {
@@ -103,6 +134,17 @@ fn read_plan(mut file: File) -> io::Result<Option<Plan>> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(Plan::decode(&bytes))
+}
+
+/// Writes a report, with descriptors that belong to it.
+fn report_with(to: BorrowedFd<'_>, report: &Report, descriptors: &[OwnedFd]) {
+    let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(&descriptors).size()];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    let _ = rustix::net::sendmsg(to, &[IoSlice::new(&report.encode())], &mut ancillary, SendFlags::NOSIGNAL);
 }
 
 /// Writes a report; one that nobody reads any more is lost, and that is all that can be done.

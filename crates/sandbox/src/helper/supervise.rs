@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
+use super::init::Init;
 use super::report;
 use crate::process::Exit;
 use crate::tree;
@@ -32,6 +33,7 @@ pub(super) struct Supervisor<'a> {
     signals: OwnedFd,
     helper: Pid,
     main: Pid,
+    init: Option<Init>,
     /// Whether the runtime may still say something.
     attached: bool,
     exit: Option<Exit>,
@@ -39,12 +41,13 @@ pub(super) struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(control: BorrowedFd<'a>, signals: OwnedFd, main: Pid) -> Self {
+    pub(super) fn new(control: BorrowedFd<'a>, signals: OwnedFd, main: Pid, init: Option<Init>) -> Self {
         Self {
             control,
             signals,
             helper: rustix::process::getpid(),
             main,
+            init,
             attached: true,
             exit: None,
             phase: Phase::Running,
@@ -119,6 +122,9 @@ impl<'a> Supervisor<'a> {
             }
         }
         if self.exit.is_some() {
+            if let Some(init) = &mut self.init {
+                init.release();
+            }
             // What it left running in the background.
             self.terminate(GRACE);
         }
@@ -131,7 +137,7 @@ impl<'a> Supervisor<'a> {
         match &mut self.phase {
             Phase::Running => {
                 if !grace.is_zero() {
-                    tree::terminate_all(self.helper);
+                    tree::Proc::HERE.terminate_all(self.helper);
                 }
                 self.phase = Phase::Terminating { kill_at: wanted };
             }
@@ -150,7 +156,10 @@ impl<'a> Supervisor<'a> {
             Phase::Killing { give_up_at } if now >= give_up_at => return true,
             Phase::Killing { .. } => {}
         }
-        tree::kill_all(self.helper);
+        match &self.init {
+            Some(init) => init.kill(),
+            None => tree::Proc::HERE.kill_all(self.helper),
+        }
         false
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::io::Errno;
-use sandbox::{Class, Confinement, Enforcement, Exit, Limits, SandboxError, Step};
+use sandbox::{Class, Confinement, Enforcement, Exit, Limits, Namespaces, Network, SandboxError, Step};
 
 use crate::{Output, output, run, shell, soon, start};
 
@@ -26,7 +26,16 @@ async fn exits_come_back() {
 #[tokio::test]
 async fn the_enforcement_is_told() {
     let (process, enforcement) = soon(sandbox::spawn(&shell("exit 7"))).await.unwrap();
-    assert_eq!(enforcement, Enforcement { class: Class::Advisory, limits: Limits::default() });
+    let advisory = Enforcement {
+        class: Class::Advisory,
+        limits: Limits::default(),
+        landlock_abi: None,
+        namespaces: Namespaces::NONE,
+        masked: 0,
+        network: Network::Inherit,
+        cgroup: false,
+    };
+    assert_eq!(enforcement, advisory);
     assert_eq!(soon(process.wait()).await.unwrap(), Exit::Code(7));
     assert_eq!(soon(process.wait()).await.unwrap(), Exit::Code(7), "a second time");
 }

@@ -1,9 +1,11 @@
 //! The system calls that `rustix` does not offer safely: all of this workspace's `unsafe`.
 //!
 //! The calls that make or change processes are made by the helper alone, which has one thread and starts nothing but the
-//! program, so the usual traps of `fork` and `vfork` (locks and signal handlers of other threads) do not arise.
+//! program and the first process of its namespace, so the usual traps of `fork` and `vfork` (locks and signal handlers of other threads) do not arise.
 
 #![expect(unsafe_code, reason = "clone, exec and signal dispositions have no safe interface")]
+
+mod confine;
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,6 +16,10 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+pub(crate) use confine::{
+    MountFlags, bring_loopback_up, fork, landlock_version, load_filter, set_mount_flags, unshare,
+};
 
 /// Bytes of the stack for what comes between clone and exec.
 const CHILD_STACK: usize = 256 << 10;

@@ -1,0 +1,232 @@
+//! The filter of system calls, as a program for the kernel.
+//!
+//! A list of what is refused, not of what is allowed: the rest of a boundary is files and namespaces, and this closes what
+//! goes around them or reaches much of the kernel. Written here and not by a crate, because one program must give several
+//! errors, look at arguments, and refuse the other system call tables of the processor altogether.
+//!
+//! The runtime compiles it; the helper only loads it.
+
+use libc::{SYS_clone, SYS_clone3, SYS_ioctl, SYS_personality, SYS_socket, SYS_socketpair, SYS_unshare, c_long};
+
+use crate::boundary::Network;
+
+/// One instruction: code, jump if true, jump if false, operand.
+type Instruction = (u16, u8, u8, u32);
+
+/// Bytes of an instruction on the way to the helper and in the kernel.
+pub(crate) const INSTRUCTION: usize = 8;
+
+const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP_EQUAL: u16 = 0x15;
+#[cfg(target_arch = "x86_64")]
+const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+const ALLOW: u32 = 0x7fff_0000;
+const ERROR: u32 = 0x0005_0000;
+
+/// Where the kernel puts what the filter looks at.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+#[cfg(target_arch = "x86_64")]
+const OURS: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const OURS: u32 = 0xc000_00b7;
+
+/// System calls with this bit belong to the 32-bit table of a 64-bit processor.
+#[cfg(target_arch = "x86_64")]
+const X32: u32 = 0x4000_0000;
+
+/// All `CLONE_NEW…` but the one for clocks, whose bit is part of the exit signal in `clone`.
+const NEW_NAMESPACES: u32 = 0x7e02_0000;
+const NEW_CLOCKS: u32 = 0x80;
+
+/// Refused whatever the arguments are.
+const REFUSED: &[c_long] = &[
+    // Other processes' memory, registers and descriptors.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    // System calls that this filter would not see.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // The file tree, and files past their names.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_setns,
+    // The kernel itself.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_syslog,
+    libc::SYS_fanotify_init,
+    // Keys, which no namespace holds.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // The whole machine.
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// Newer than the C library's list of them.
+const OPEN_TREE_ATTR: c_long = 467;
+
+/// Execution domains that change no protection: the usual one, the 32-bit one, either with an old version number, and
+/// the question which one it is.
+const PERSONALITIES: [u32; 5] = [0, 8, 0x2_0000, 0x2_0008, u32::MAX];
+
+/// Inputs that another process would read as typed.
+const TERMINAL_INPUT: [u32; 2] = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
+
+/// Compiles the filter. Local sockets by name are left free only where a file tree of its own shows no foreign one.
+pub(crate) fn filter(network: Network, own_root: bool) -> Vec<u8> {
+    let mut program = vec![load(ARCHITECTURE), (JUMP_EQUAL, 1, 0, OURS), refuse(libc::ENOSYS), load(NUMBER)];
+    #[cfg(target_arch = "x86_64")]
+    program.extend([(JUMP_GREATER_OR_EQUAL, 0, 1, X32), refuse(libc::ENOSYS)]);
+    // The frequent ones that need a look at their arguments come first; the kernel remembers the others.
+    on(&mut program, SYS_ioctl, &refuse_values(1, &TERMINAL_INPUT));
+    on(&mut program, SYS_clone, &refuse_bits(0, NEW_NAMESPACES));
+    on(&mut program, SYS_unshare, &refuse_bits(0, NEW_NAMESPACES | NEW_CLOCKS));
+    // Its flags lie in memory, out of the filter's sight; without it the C library takes `clone`.
+    on(&mut program, SYS_clone3, &[refuse(libc::ENOSYS)]);
+    on(&mut program, SYS_personality, &allow_values(0, &PERSONALITIES, libc::EPERM));
+    on(&mut program, SYS_socket, &sockets(network, own_root));
+    on(&mut program, SYS_socketpair, &pairs(own_root));
+    for number in REFUSED {
+        on(&mut program, *number, &[refuse(libc::EPERM)]);
+    }
+    program.push((RETURN, 0, 0, ALLOW));
+    program.iter().flat_map(encode).collect()
+}
+
+fn encode(&(code, if_true, if_false, operand): &Instruction) -> [u8; INSTRUCTION] {
+    let [a, b] = code.to_ne_bytes();
+    let [e, f, g, h] = operand.to_ne_bytes();
+    [a, b, if_true, if_false, e, f, g, h]
+}
+
+fn load(offset: u32) -> Instruction {
+    (LOAD, 0, 0, offset)
+}
+
+/// The lower half of an argument, which is all that the kernel looks at in each of those asked for here.
+fn argument(index: u32) -> Instruction {
+    let low = if cfg!(target_endian = "big") { 4 } else { 0 };
+    load(ARGUMENTS + 8 * index + low)
+}
+
+fn refuse(errno: i32) -> Instruction {
+    (RETURN, 0, 0, ERROR | errno.unsigned_abs())
+}
+
+const fn allow() -> Instruction {
+    (RETURN, 0, 0, ALLOW)
+}
+
+/// Runs `body`, which must decide, for one system call.
+fn on(program: &mut Vec<Instruction>, number: c_long, body: &[Instruction]) {
+    let (Ok(number), Ok(length)) = (u32::try_from(number), u8::try_from(body.len())) else { return };
+    program.push((JUMP_EQUAL, 0, length, number));
+    program.extend(body);
+}
+
+fn refuse_values(index: u32, values: &[u32]) -> Vec<Instruction> {
+    let mut body = vec![argument(index)];
+    for value in values {
+        body.extend([(JUMP_EQUAL, 0, 1, *value), refuse(libc::EPERM)]);
+    }
+    body.push(allow());
+    body
+}
+
+fn allow_values(index: u32, values: &[u32], errno: i32) -> Vec<Instruction> {
+    let mut body = vec![argument(index)];
+    for value in values {
+        body.extend([(JUMP_EQUAL, 0, 1, *value), allow()]);
+    }
+    body.push(refuse(errno));
+    body
+}
+
+fn refuse_bits(index: u32, bits: u32) -> Vec<Instruction> {
+    vec![argument(index), (AND, 0, 0, bits), (JUMP_EQUAL, 0, 1, 0), allow(), refuse(libc::EPERM)]
+}
+
+const LOCAL: u32 = libc::AF_UNIX as u32;
+const NETLINK: u32 = libc::AF_NETLINK as u32;
+const INTERNET: [u32; 2] = [libc::AF_INET as u32, libc::AF_INET6 as u32];
+/// Of a socket's type, without its flags.
+const TYPE: u32 = 0xf;
+const CONNECTED: [u32; 2] = [libc::SOCK_STREAM as u32, libc::SOCK_SEQPACKET as u32];
+
+/// Every family that is not named is refused: many are little tried, and none is needed.
+fn sockets(network: Network, own_root: bool) -> Vec<Instruction> {
+    let mut body = vec![argument(0)];
+    if own_root {
+        body.extend([(JUMP_EQUAL, 0, 1, LOCAL), allow()]);
+    } else {
+        body.extend([(JUMP_EQUAL, 0, 1, LOCAL), refuse(libc::EPERM)]);
+    }
+    if network != Network::None {
+        for family in INTERNET {
+            body.extend([(JUMP_EQUAL, 0, 1, family), allow()]);
+        }
+    }
+    // Of netlink only the part that lists interfaces, which programs ask for before they use any.
+    let route = [argument(2), (JUMP_EQUAL, 0, 1, 0), allow(), refuse(libc::EPERM)];
+    body.push((JUMP_EQUAL, 0, 4, NETLINK));
+    body.extend(route);
+    body.push(refuse(libc::EAFNOSUPPORT));
+    body
+}
+
+/// A pair of datagram sockets can be sent to a name although no `socket` was called.
+fn pairs(own_root: bool) -> Vec<Instruction> {
+    let mut body = vec![argument(0), (JUMP_EQUAL, 1, 0, LOCAL), refuse(libc::EPERM)];
+    if !own_root {
+        body.extend([argument(1), (AND, 0, 0, TYPE)]);
+        for kind in CONNECTED {
+            body.extend([(JUMP_EQUAL, 0, 1, kind), allow()]);
+        }
+        body.push(refuse(libc::EPERM));
+    }
+    body.push(allow());
+    body
+}
