@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -86,40 +86,14 @@ pub(crate) fn launch(plan: &Plan, with_stdin: bool) -> io::Result<(tokio::net::U
         stdout: Receiver::from_owned_fd(stdout_end)?,
         stderr: Receiver::from_owned_fd(stderr_end)?,
     };
-    let mut plan_file = File::from(rustix::fs::memfd_create(c"plan", MemfdFlags::CLOEXEC)?);
-    plan_file.write_all(&plan.encode())?;
-
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let ours = tokio::net::UnixStream::from_std(ours)?;
     strays::adopt()?;
-    hand_over(&ours, &[plan_file.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
-    let helper = start(theirs)?;
-    Ok((ours, helper, ends))
-}
-
-fn hand_over(control: impl AsFd, descriptors: &[std::os::fd::BorrowedFd<'_>; HANDED_OVER]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::ErrorKind::OutOfMemory.into());
-    }
-    rustix::net::sendmsg(control, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
-fn start(control: UnixStream) -> io::Result<Helper> {
-    // Its own group keeps a terminal's Ctrl-C from it; its environment is readable by the program.
-    let mut child = Command::new("/proc/self/exe")
-        .arg0(MARKER)
-        .env_clear()
-        .stdin(OwnedFd::from(control))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()?;
+    hand_over(&ours, plan, [&stdin, &stdout, &stderr])?;
+    let mut child = start(theirs)?;
     match watch(&child) {
-        Ok(ended) => Ok(Helper { child, ended }),
+        Ok(ended) => Ok((ours, Helper { child, ended }, ends)),
         Err(error) => {
             // No descriptor left: this one wait blocks, for as long as a kill takes.
             let _ = child.kill();
@@ -127,6 +101,34 @@ fn start(control: UnixStream) -> io::Result<Helper> {
             Err(error)
         }
     }
+}
+
+/// Puts the plan and the program's descriptors into the socket of a helper to be.
+pub(crate) fn hand_over(control: impl AsFd, plan: &Plan, stdio: [&dyn AsFd; 3]) -> io::Result<()> {
+    let mut file = File::from(rustix::fs::memfd_create(c"plan", MemfdFlags::CLOEXEC)?);
+    file.write_all(&plan.encode())?;
+    let [stdin, stdout, stderr] = stdio.map(AsFd::as_fd);
+    let descriptors: [BorrowedFd<'_>; HANDED_OVER] = [file.as_fd(), stdin, stdout, stderr];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    rustix::net::sendmsg(control, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Starts a helper on its end of the socket. Its own group keeps a terminal's Ctrl-C from it; its environment is
+/// readable by the program.
+pub(crate) fn start(control: UnixStream) -> io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0(MARKER)
+        .env_clear()
+        .stdin(OwnedFd::from(control))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
 }
 
 fn watch(child: &Child) -> io::Result<AsyncFd<OwnedFd>> {

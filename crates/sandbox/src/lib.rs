@@ -34,12 +34,14 @@
 //! ```
 
 mod boundary;
+mod cgroup;
 mod confinement;
 mod enforcement;
 mod error;
 mod grants;
 mod harden;
 mod helper;
+mod host;
 mod landlock;
 mod launch;
 mod layer;
@@ -52,11 +54,13 @@ mod tree;
 mod wire;
 
 pub use boundary::{Access, Grant, Mask, MaskKind, Network};
+pub use cgroup::Cgroup;
 pub use confinement::{Class, Confinement, Limits, Stdin};
 pub use enforcement::{Enforcement, Namespace, Namespaces};
 pub use error::{Field, SandboxError, Step};
 pub use grants::system_grants;
 pub use harden::harden_self;
 pub use helper::helper_main;
+pub use host::{Host, Missing};
 pub use layer::Layer;
 pub use process::{Exit, Process, spawn};
