@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("policy", 4),
     ("record", 4),
     ("drivers", 4),
+    ("egress", 4),
     ("relay", 5),
     ("store", 5),
     ("tools", 5),
