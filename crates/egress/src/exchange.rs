@@ -5,7 +5,7 @@
 //! is the URL's, whatever the `host` header says. A redirect goes back to the client, whose next request is
 //! checked like any other.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use manifest::Scheme;
+use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use crate::answer::Answer;
@@ -36,11 +37,18 @@ const HOP: [&str; 10] = [
     "upgrade",
 ];
 
-/// Where the connection of a tunnel waits until the client has been answered.
-pub(crate) type Slot = Mutex<Option<Upstream>>;
+/// What is there for one connection of a client.
+pub(crate) struct Client {
+    pub(crate) egress: Arc<Egress>,
+    /// Where a tunnel's other end waits until the client has been answered.
+    pub(crate) slot: Mutex<Option<Upstream>>,
+    /// Is held as long as there is a connection to a service.
+    pub(crate) alive: Sender<()>,
+}
 
-/// Answers one request. After a tunnel's answer, `slot` holds its other end.
-pub(crate) async fn answer(egress: &Egress, request: Request<Incoming>, slot: &Slot) -> Response<Answer> {
+/// Answers one request. After a tunnel's answer, the slot holds its other end.
+pub(crate) async fn answer(client: &Client, request: Request<Incoming>) -> Response<Answer> {
+    let egress = &client.egress;
     let (head, body) = request.into_parts();
     let target = match target(&head) {
         Ok(target) => target,
@@ -51,10 +59,10 @@ pub(crate) async fn answer(egress: &Egress, request: Request<Incoming>, slot: &S
         Err(refusal) => return Answer::refusal(&refusal),
     };
     if head.method == Method::CONNECT {
-        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
+        *client.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(upstream);
         return Answer::tunnel();
     }
-    match forward(&target, upstream, head, body).await {
+    match forward(client, upstream, outgoing(&target, head, body)).await {
         Some(response) => response,
         None => Answer::refusal(&Refusal::new(&target, Reason::NoAnswer)),
     }
@@ -89,18 +97,24 @@ fn target(head: &Parts) -> Result<Target, Refusal> {
 }
 
 /// Asks the service; `None` when it gives no answer that can be passed on.
-async fn forward(target: &Target, upstream: Upstream, head: Parts, body: Incoming) -> Option<Response<Answer>> {
+async fn forward(client: &Client, upstream: Upstream, request: Option<Request<Incoming>>) -> Option<Response<Answer>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(upstream)).await.ok()?;
+    let alive = client.alive.clone();
     let mut driver = JoinSet::new();
     driver.spawn(async move {
         // The answer's body tells what became of it.
         let _ = connection.await;
+        drop(alive);
     });
-    let response = sender.send_request(outgoing(target, head, body)?).await.ok()?;
+    let response = sender.send_request(request?).await.ok()?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return None;
     }
     let (mut head, body) = response.into_parts();
+    if head.headers.contains_key(TRANSFER_ENCODING) {
+        // The body has been read by its chunks, and the length that stands beside them is another's.
+        head.headers.remove(CONTENT_LENGTH);
+    }
     strip_hop(&mut head.headers);
     head.version = Version::HTTP_11;
     Some(Response::from_parts(head, Answer::Passed { body, _driver: driver }))

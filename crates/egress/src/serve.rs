@@ -1,7 +1,8 @@
 //! The proxy's connections: so many at a time, the others wait to be taken; all of them end with the proxy.
 //!
 //! A connection is one task with all that belongs to it, its tunnel included, so that nothing outlives the
-//! task. A client that goes away ends its request at the service, too.
+//! task. A client that goes away ends its request at the service, too. Whatever holds a connection to a
+//! service holds a sender of a channel on which nothing is sent: once the channel is closed, all are gone.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -16,11 +17,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional_with_sizes, join};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::exchange::{self, Slot};
+use crate::exchange::{self, Client};
 use crate::{Egress, Upstream};
 
 /// Bytes of a head that are kept; hyper takes a little more before it refuses.
@@ -37,7 +39,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A proxy, which serves until this is dropped: then its listener and every connection end.
 #[must_use = "the proxy ends with it"]
-pub struct Proxy(AbortHandle);
+pub struct Proxy {
+    task: AbortHandle,
+    over: Receiver<()>,
+}
 
 impl Proxy {
     /// Serves HTTP/1.1 clients of `listener`, which may stand in another network namespace, on the runtime
@@ -49,13 +54,20 @@ impl Proxy {
     pub fn serve(listener: std::net::TcpListener, egress: Arc<Egress>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(Self(tokio::spawn(run(listener, egress)).abort_handle()))
+        let (alive, over) = channel(1);
+        Ok(Self { task: tokio::spawn(run(listener, egress, alive)).abort_handle(), over })
+    }
+
+    /// Ends the proxy, and waits until its observer has been told of every connection's end.
+    pub async fn close(mut self) {
+        self.task.abort();
+        self.over.recv().await;
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -65,8 +77,8 @@ impl fmt::Debug for Proxy {
     }
 }
 
-async fn run(listener: TcpListener, egress: Arc<Egress>) {
-    let places = Arc::new(Semaphore::new(egress.limits.connections.max(1)));
+async fn run(listener: TcpListener, egress: Arc<Egress>, alive: Sender<()>) {
+    let places = Arc::new(Semaphore::new(egress.limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
     let mut open = JoinSet::new();
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while open.try_join_next().is_some() {}
@@ -74,7 +86,8 @@ async fn run(listener: TcpListener, egress: Arc<Egress>) {
             Ok((tcp, _)) => {
                 // What passes is wanted at once.
                 let _ = tcp.set_nodelay(true);
-                open.spawn(connection(tcp, Arc::clone(&egress), place));
+                let client = Client { egress: Arc::clone(&egress), slot: Mutex::new(None), alive: alive.clone() };
+                open.spawn(connection(tcp, Arc::new(client), place));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(_) => sleep(PAUSE).await,
@@ -87,13 +100,12 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-async fn connection(tcp: TcpStream, egress: Arc<Egress>, _place: OwnedSemaphorePermit) {
-    let slot: Arc<Slot> = Arc::new(Mutex::new(None));
-    let head = egress.limits.head;
-    let kept = Arc::clone(&slot);
+async fn connection(tcp: TcpStream, client: Arc<Client>, _place: OwnedSemaphorePermit) {
+    let head = client.egress.limits.head;
+    let answering = Arc::clone(&client);
     let service = service_fn(move |request| {
-        let (egress, slot) = (Arc::clone(&egress), Arc::clone(&kept));
-        Box::pin(async move { Ok::<_, Infallible>(exchange::answer(&egress, request, &slot).await) })
+        let client = Arc::clone(&answering);
+        Box::pin(async move { Ok::<_, Infallible>(exchange::answer(&client, request).await) })
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -102,7 +114,7 @@ async fn connection(tcp: TcpStream, egress: Arc<Egress>, _place: OwnedSemaphoreP
         .max_headers(HEADERS)
         .serve_connection(TokioIo::new(tcp), service);
     let outcome = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
-    let upstream = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let upstream = client.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     match (outcome, upstream) {
         (Ok(()), Some(upstream)) => {
             let parts = connection.into_parts();

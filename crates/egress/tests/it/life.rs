@@ -38,6 +38,26 @@ async fn a_dropped_proxy_ends_its_tunnels_its_requests_and_its_listener() {
     assert_eq!(ended, [format!("http {line} {} 0", head.len()), format!("https {line} 5 0")]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_proxy_has_told_of_every_end() {
+    let (listener, port) = listen().await;
+    let (proxy, address, mut told) = local();
+    let mut ends = Vec::new();
+    for number in 0..20 {
+        let word = if number % 2 == 0 { "CONNECT" } else { "GET" };
+        let target = if number % 2 == 0 { format!("localhost:{port}") } else { format!("http://localhost:{port}/") };
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(format!("{word} {target} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        assert!(told.next().await.contains(" connected "));
+        ends.push((client, server));
+    }
+    proxy.close().await;
+    let told = told.so_far();
+    assert_eq!((told.iter().filter(|line| line.contains(" ended ")).count(), told.len()), (20, 20));
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
 #[tokio::test]
 async fn a_client_that_goes_away_ends_its_request_at_the_service() {
     let (listener, port) = listen().await;

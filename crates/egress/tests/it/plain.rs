@@ -167,6 +167,34 @@ async fn a_client_that_reads_slowly_slows_the_server() {
 }
 
 #[tokio::test]
+async fn a_length_beside_an_answers_chunks_counts_for_nothing() {
+    for both in ["content-length: 2\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 99"]
+    {
+        let (listener, port) = listen().await;
+        let (_proxy, proxy, _told) = local();
+        let mut client = TcpStream::connect(proxy).await.unwrap();
+        client.write_all(format!("GET http://localhost:{port}/ HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        until(&mut server, "\r\n\r\n").await;
+        server.write_all(format!("HTTP/1.1 200 OK\r\n{both}\r\n\r\n4\r\nfour\r\n0\r\n\r\n").as_bytes()).await.unwrap();
+        let answer = until(&mut client, "4\r\nfour\r\n0\r\n\r\n").await;
+        assert!(!answer.contains("content-length"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_url_without_a_path_asks_for_the_root() {
+    let stub = Stub::start(|seen| say(200, seen.target.clone())).await;
+    let (_proxy, proxy, _told) = local();
+    for (rest, target) in
+        [("", "/"), ("?a=http://b/", "/?a=http://b/"), ("/?", "/?"), ("//evil.example/", "//evil.example/")]
+    {
+        let request = format!("GET http://localhost:{}{rest} HTTP/1.1\r\nconnection: close\r\n\r\n", stub.port);
+        assert_eq!(parse(&raw(proxy, request).await), (200, target), "{rest}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_does_not_look_whole() {
     for answer in ["content-length: 10\r\n\r\nhalf", "transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n"] {
         let (listener, port) = listen().await;

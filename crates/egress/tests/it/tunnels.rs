@@ -3,7 +3,7 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::support::{echo, listen, local, parse, raw, rest, tunnel, until};
+use crate::support::{Stub, echo, listen, local, parse, raw, rest, say, tunnel, until};
 
 /// Bytes that show where they belong.
 fn pattern(length: usize) -> Vec<u8> {
@@ -63,6 +63,25 @@ async fn what_a_client_sends_before_it_is_answered_is_the_tunnels() {
     tcp.write_all(format!("CONNECT localhost:{port} HTTP/1.1\r\n\r\n{early}").as_bytes()).await.unwrap();
     until(&mut tcp, "\r\n\r\n").await;
     assert_eq!(until(&mut tcp, "\r\n\r\n").await, early);
+}
+
+#[tokio::test]
+async fn an_old_client_and_one_that_kept_its_connection_get_a_tunnel() {
+    let (echo, (_proxy, proxy, _told)) = (echo().await, local());
+    let stub = Stub::start(|_| say(200, "first")).await;
+    let first = format!("GET http://localhost:{}/ HTTP/1.1\r\n\r\n", stub.port);
+    for (before, version) in [("", "1.0"), (first.as_str(), "1.1")] {
+        let mut tcp = TcpStream::connect(proxy).await.unwrap();
+        tcp.write_all(before.as_bytes()).await.unwrap();
+        if !before.is_empty() {
+            until(&mut tcp, "first").await;
+        }
+        tcp.write_all(format!("CONNECT localhost:{echo} HTTP/{version}\r\n\r\n").as_bytes()).await.unwrap();
+        let head = until(&mut tcp, "\r\n\r\n").await;
+        assert!(head.starts_with(&format!("HTTP/{version} 200 ")), "{head}");
+        tcp.write_all(b"through").await.unwrap();
+        assert_eq!(until(&mut tcp, "through").await, "through");
+    }
 }
 
 #[tokio::test]
