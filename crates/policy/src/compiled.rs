@@ -212,6 +212,11 @@ impl Compiled {
                 commands::Found::Rule(index, text) => {
                     CommandFinding::Rule(layer.rules.get(index)?.matched(Form::Command(text)))
                 }
+                commands::Found::MayRun(index, text, program) => {
+                    let rule = layer.rules.get(index)?;
+                    let form = Form::Command(format!("{text} (which {program} may run)"));
+                    CommandFinding::MayRun(rule.matched(form), program)
+                }
                 commands::Found::NotAnalyzable(why) => CommandFinding::NotAnalyzable(why),
             })
         })
@@ -248,7 +253,7 @@ impl Compiled {
     pub fn test_command(&self, text: &str, base: &Base) -> Verdict {
         let analysis = Analysis::of_text(text, &base.workdir, &base.home);
         match self.command(&analysis) {
-            Some(CommandFinding::Rule(matched)) => Verdict::Blocked(matched),
+            Some(CommandFinding::Rule(matched) | CommandFinding::MayRun(matched, _)) => Verdict::Blocked(matched),
             Some(CommandFinding::NotAnalyzable(why)) => Verdict::Unclear(why),
             None => self.command_paths(&analysis, &LinkIndex::new(&base.workdir)).into_iter().next().into(),
         }

@@ -74,6 +74,14 @@ impl Blocker {
     fn command(finding: CommandFinding) -> Self {
         match finding {
             CommandFinding::Rule(matched) => Self::rule(matched),
+            CommandFinding::MayRun(matched, program) => {
+                let rule = Self::rule(matched);
+                let reason = format!(
+                    "{}; the command may run it: it is given to `{program}`, which can start programs",
+                    rule.reason
+                );
+                Self { reason: Cow::Owned(reason), ..rule }
+            }
             CommandFinding::NotAnalyzable(why) => Self {
                 code: NOT_ANALYZABLE,
                 reason: Cow::Owned(format!(

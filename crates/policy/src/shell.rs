@@ -10,14 +10,19 @@
 //! in other languages stay unknown.
 
 mod effects;
+mod evaluated;
 mod expand;
+mod harmless;
 mod named;
 mod programs;
 mod scan;
 mod scripts;
 mod segments;
 mod subcommands;
+mod suspects;
+mod variables;
 mod word;
+mod wrappers;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -25,6 +30,7 @@ use std::path::{Path, PathBuf};
 use crate::Operation;
 
 pub(crate) use expand::{MAX_ENTRIES, expand};
+pub(crate) use suspects::{Suspect, pieces};
 pub(crate) use word::Word;
 
 /// The longest text that is looked into, in bytes.
@@ -49,12 +55,13 @@ pub struct Simple {
     words: Vec<Word>,
     text: String,
     based: Option<String>,
+    possible: bool,
 }
 
 impl Simple {
-    fn new(words: Vec<Word>) -> Self {
+    fn new(words: Vec<Word>, possible: bool) -> Self {
         let text = words.iter().map(Word::text).collect::<Vec<_>>().join(" ");
-        let mut simple = Self { words, text, based: None };
+        let mut simple = Self { words, text, based: None, possible };
         if let (Some(base), Some(first)) = (simple.base_name(), simple.words.first())
             && base != first.text()
         {
@@ -66,6 +73,11 @@ impl Simple {
 
     pub(crate) fn words(&self) -> &[Word] {
         &self.words
+    }
+
+    /// Whether it stands in a text that some program may run.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.possible
     }
 
     /// The words with a space between them; a word that is not known stands as it is written.
@@ -105,6 +117,7 @@ pub struct PathEffect {
 pub struct Analysis {
     raw: String,
     commands: Vec<Simple>,
+    suspects: Vec<Suspect>,
     paths: Vec<PathEffect>,
     patterns: Vec<PathPattern>,
     /// The directories that what names them may run in.
@@ -172,6 +185,11 @@ impl Analysis {
         &self.commands
     }
 
+    /// What programs are given that may run it.
+    pub(crate) fn suspects(&self) -> &[Suspect] {
+        &self.suspects
+    }
+
     /// Every path that was found.
     #[must_use]
     pub fn paths(&self) -> &[PathEffect] {
@@ -208,13 +226,15 @@ struct Place {
     level: usize,
     /// Whether it is a command for certain: a program's name that is not known matters only then.
     certain: bool,
+    /// Whether nobody knows that it is a command at all: nothing is held against what is not understood then.
+    possible: bool,
     /// What its input is, if that is a known text.
     input: Input,
 }
 
 impl Place {
     fn at(cwd: &Path) -> Self {
-        Self { bases: vec![crate::lexical(cwd)], level: 0, certain: true, input: Input::Unknown }
+        Self { bases: vec![crate::lexical(cwd)], level: 0, certain: true, possible: false, input: Input::Unknown }
     }
 }
 
@@ -236,6 +256,12 @@ struct Work<'a> {
     looks: usize,
     /// The paths that are noted.
     seen: HashSet<PathEffect>,
+    /// Whether what is looked at is only perhaps a command.
+    possible: bool,
+    /// The variables that are evaluated as arithmetic.
+    names: HashSet<String>,
+    /// The variables that were given something else than a number.
+    open_values: HashSet<String>,
 }
 
 impl<'a> Work<'a> {
@@ -243,26 +269,40 @@ impl<'a> Work<'a> {
         let analysis = Analysis {
             raw,
             commands: Vec::new(),
+            suspects: Vec::new(),
             paths: Vec::new(),
             patterns: Vec::new(),
             directories: Vec::new(),
             too_many_paths: false,
             unclear: None,
         };
-        Self { analysis, home, queue: Vec::new(), bytes: 0, looks: named::MAX_LOOKS, seen: HashSet::new() }
+        Self {
+            analysis,
+            home,
+            queue: Vec::new(),
+            bytes: 0,
+            looks: named::MAX_LOOKS,
+            seen: HashSet::new(),
+            possible: false,
+            names: HashSet::new(),
+            open_values: HashSet::new(),
+        }
     }
 
     fn unclear(&mut self, why: &'static str) {
-        self.analysis.unclear.get_or_insert(why);
+        if !self.possible {
+            self.analysis.unclear.get_or_insert(why);
+        }
     }
 
     /// Puts a text in the queue.
     fn text(&mut self, text: &str, place: &Place) {
         self.bytes = self.bytes.saturating_add(text.len());
-        if text.len() > MAX_COMMAND {
-            self.unclear(TOO_LONG);
-        } else if place.level > MAX_LEVEL || self.bytes > MAX_BYTES {
-            self.unclear(TOO_MUCH);
+        let too_long = text.len() > MAX_COMMAND;
+        if too_long || place.level > MAX_LEVEL || self.bytes > MAX_BYTES {
+            if !place.possible {
+                self.unclear(if too_long { TOO_LONG } else { TOO_MUCH });
+            }
         } else {
             self.queue.push((text.to_owned(), Place { certain: true, input: Input::Unknown, ..place.clone() }));
         }
@@ -276,6 +316,9 @@ impl<'a> Work<'a> {
     }
 
     fn path(&mut self, operation: Operation, word: &Word, place: &Place) {
+        if self.possible {
+            return;
+        }
         let room = self.analysis.paths.len() < MAX_COMMANDS && self.analysis.patterns.len() < MAX_PATTERNS;
         self.analysis.too_many_paths |= !room;
         for base in &place.bases {
@@ -304,16 +347,19 @@ impl<'a> Work<'a> {
 
     fn finish(mut self) -> Analysis {
         while let Some((text, place)) = self.queue.pop() {
+            self.possible = place.possible;
             // A text that is not understood in one place is still looked through in the others: a rule
             // that matches there says more.
             if let Err(why) = self.segments(&text, place) {
                 self.unclear(why);
             }
+            self.possible = false;
             if self.analysis.commands.len() > MAX_COMMANDS {
                 self.unclear(TOO_MUCH);
                 break;
             }
         }
+        self.judge_values();
         self.analysis
     }
 }

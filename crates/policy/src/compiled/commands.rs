@@ -5,27 +5,35 @@
 //! number of words; a word that only the shell will know could be anything, so where the outcome hangs on
 //! one, the command counts as not analyzable.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use regex_syntax::hir::Look;
 
 use super::text::{Patterns, TextSet};
 use crate::boundaries::Unreadable;
 use crate::document::{Matching, glob_set_pattern};
-use crate::shell::{Analysis, MAX_COMMAND, Simple, Word};
+use crate::shell::{Analysis, MAX_COMMAND, Simple, Suspect, Word, pieces};
 use crate::{HardBlock, Match};
 
 /// What the command rules say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommandFinding {
     Rule(Match),
+    /// A program was given what the rule forbids, and may run it.
+    MayRun(Match, String),
     NotAnalyzable(&'static str),
 }
 
 /// The same, with the rule's index and the text that it matched.
 pub(super) enum Found {
     Rule(usize, String),
+    /// The same for what a program may run, with its name.
+    MayRun(usize, String, String),
     NotAnalyzable(&'static str),
 }
 
+/// What stands for a program whose name is not kept.
+const A_PROGRAM: &str = "a program in it";
 const OPEN_ARGUMENT: &str = "whether a rule covers it depends on an argument that only the shell will know";
 
 /// The command rules.
@@ -37,7 +45,11 @@ pub(super) struct CommandSet {
     open: Vec<(bool, Vec<String>)>,
     /// The most words of a rule.
     longest: usize,
+    /// The same rules by their program, each with the pieces of its other words.
+    programs: HashMap<String, Vec<(usize, Vec<String>)>>,
     text: TextSet,
+    /// Those of the patterns that are tied to the beginning or the end of a command.
+    tied: TextSet,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -50,19 +62,28 @@ impl CommandSet {
     pub(super) fn new<'a>(rules: impl Iterator<Item = (usize, &'a HardBlock)>) -> Result<Self, Unreadable> {
         let mut set = Self::default();
         let mut patterns = Patterns::default();
+        let mut tied = Patterns::default();
         for (index, rule) in rules {
             match rule.matching {
                 Matching::Exact | Matching::Prefix => set.add(index, rule),
                 Matching::Glob => {
                     let glob = glob_set_pattern(&rule.pattern, false);
                     let broken = |_| Unreadable::new(format!("the glob of the rule `{}` cannot be compiled", rule.id));
-                    patterns.globs.push((index, glob.map_err(broken)?));
+                    let glob = glob.map_err(broken)?;
+                    tied.globs.push((index, glob.clone()));
+                    patterns.globs.push((index, glob));
                 }
-                Matching::Regex => patterns.regexes.push((index, rule.pattern.clone())),
+                Matching::Regex => {
+                    if is_tied(&rule.pattern) {
+                        tied.regexes.push((index, rule.pattern.clone()));
+                    }
+                    patterns.regexes.push((index, rule.pattern.clone()));
+                }
                 Matching::Contains => patterns.texts.push((index, rule.pattern.clone())),
             }
         }
         set.text = TextSet::new(patterns, true)?;
+        set.tied = TextSet::new(tied, true)?;
         Ok(set)
     }
 
@@ -76,6 +97,10 @@ impl CommandSet {
             let slot = if exact { &mut wanted.exact } else { &mut wanted.prefix };
             *slot = Some(slot.map_or(rule, |other| other.min(rule)));
             self.longest = self.longest.max(words.len());
+            let mut pieces = pieces(&words).into_iter();
+            if let Some(program) = pieces.next() {
+                self.programs.entry(program).or_default().push((rule, pieces.collect()));
+            }
             self.open.push((exact, words));
         }
     }
@@ -101,13 +126,56 @@ impl CommandSet {
         let mut unclear = analysis.unclear();
         for simple in analysis.commands() {
             if let Some(rule) = self.simple(simple) {
-                return Some(Found::Rule(rule, simple.text().to_owned()));
+                return Some(match simple.is_possible() {
+                    true => Found::MayRun(rule, simple.text().to_owned(), A_PROGRAM.to_owned()),
+                    false => Found::Rule(rule, simple.text().to_owned()),
+                });
             }
-            if unclear.is_none() && self.could_match(simple) {
+            if unclear.is_none() && !simple.is_possible() && self.could_match(simple) {
                 unclear = Some(OPEN_ARGUMENT);
             }
         }
+        for suspect in analysis.suspects() {
+            match self.suspect(suspect) {
+                Some(Found::NotAnalyzable(why)) => unclear = unclear.or(Some(why)),
+                None => {}
+                found => return found,
+            }
+        }
         unclear.map(Found::NotAnalyzable)
+    }
+
+    /// What the rules say about words that a program may run.
+    fn suspect(&self, suspect: &Suspect) -> Option<Found> {
+        let may_run = |rule, text: &str| Found::MayRun(rule, text.to_owned(), suspect.program().to_owned());
+        if let Some(rule) = self.text.find(suspect.text().as_bytes()) {
+            return Some(may_run(rule, suspect.text()));
+        }
+        let mut seen = HashSet::new();
+        let mut open = false;
+        for at in 0..suspect.len() {
+            for name in suspect.names(at) {
+                let Some(rules) = self.programs.get(name) else { continue };
+                // What follows behind a later one follows behind the first as well.
+                if !seen.insert(name) {
+                    continue;
+                }
+                let found = |(rule, pieces): &(usize, Vec<String>)| {
+                    (suspect.is_code() || suspect.follows(at, pieces)).then_some(*rule)
+                };
+                if let Some(rule) = rules.iter().filter_map(found).min() {
+                    return Some(may_run(rule, name));
+                }
+                open |= suspect.has_open_behind(at);
+            }
+            if !self.tied.is_empty()
+                && let Some((rule, text)) =
+                    suspect.windows(at).find_map(|text| Some((self.tied.find(text.as_bytes())?, text)))
+            {
+                return Some(may_run(rule, text));
+            }
+        }
+        open.then_some(Found::NotAnalyzable(OPEN_ARGUMENT))
     }
 
     fn simple(&self, simple: &Simple) -> Option<usize> {
@@ -173,6 +241,15 @@ impl CommandSet {
                 }
         })
     }
+}
+
+/// Whether an expression is tied to the beginning or the end of what it is tried on.
+fn is_tied(pattern: &str) -> bool {
+    let parsed = regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern);
+    parsed.map_or(true, |parsed| {
+        let looks = parsed.properties().look_set();
+        looks.contains(Look::Start) || looks.contains(Look::End)
+    })
 }
 
 fn key<'a>(words: impl Iterator<Item = &'a str>) -> String {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::word::Word;
-use super::{Place, Work};
+use super::{Place, Work, wrappers};
 use crate::Operation;
 use crate::Operation::{Delete, Execute, Read, Write};
 
@@ -145,7 +145,7 @@ impl Work<'_> {
             name if DELETERS.contains(&name) => each(&[Delete]),
             name if REPLACERS.contains(&name) => each(&[Read, Write, Delete]),
             // They are looked at where the command behind them is found.
-            name if Self::is_wrapper(name) => {}
+            name if wrappers::find(name).is_some() => {}
             name => self.named(name, args, place),
         }
         self.interpreted(name, args, place);
@@ -266,8 +266,14 @@ pub(super) fn absolute(base: &Path, given: &Path) -> PathBuf {
     path
 }
 
-/// Whether a path is one of the process's own open files.
+/// Whether a path is no file of its own: something of the process or a device.
 pub(super) fn is_descriptor(path: &str) -> bool {
-    ["/dev/stdin", "/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"].iter().any(|own| path.starts_with(own))
-        || path == "-"
+    let plain = crate::lexical(&Path::new("/").join(path));
+    plain.starts_with("/dev") || plain.starts_with("/proc")
+}
+
+/// Whether a path is the process's own input.
+pub(super) fn is_input(path: &str) -> bool {
+    let plain = crate::lexical(&Path::new("/").join(path));
+    ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "/proc/thread-self/fd/0"].iter().any(|own| plain == Path::new(own))
 }

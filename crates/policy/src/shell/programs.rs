@@ -1,94 +1,30 @@
-//! Programs that run other programs: what stands behind them is a command as well.
+//! What one command runs: the commands that its program is known to start, and what it may start.
 //!
-//! For each the options that take a value are listed, so that the command's place is found; behind an
-//! option that is not listed every later word may be the command, and all of them are tried.
+//! Three kinds of programs: those whose way to start others is followed here, exactly; those that start none
+//! (`harmless`); and all others, whose words are looked through (`suspects`).
 
+use super::evaluated::short_has;
 use super::scan::Unclear;
-use super::word::{Word, substitutions};
-use super::{Input, Place, Simple, Work, base_name, effects};
+use super::variables::assignment;
+use super::word::Word;
+use super::{Input, Place, Simple, Work, base_name, effects, harmless, wrappers};
 
 const COMPUTED: Unclear = "the name of a program in it is computed";
-const COMPUTED_TEXT: Unclear = "a text that it gives to a shell is computed";
-const SHELL_INPUT: Unclear = "a shell in it reads its commands from an input that is not known";
+pub(super) const COMPUTED_TEXT: Unclear = "a text that it gives to a shell is computed";
+pub(super) const SHELL_INPUT: Unclear = "a shell in it reads its commands from an input that is not known";
 pub(super) const ALIAS: Unclear = "it changes what names mean";
+const SHADOWED: Unclear = "a function in it has the name of a program that is known";
 pub(super) const MANY_PLACES: Unclear = "where a command in it begins cannot be told";
 /// Places that are tried behind an option that is not known.
 pub(super) const MAX_PLACES: usize = 32;
 
-/// A program that runs the command behind its options.
-struct Wrapper {
-    name: &'static str,
-    /// Letters of options with a value.
-    valued: &'static str,
-    /// Letters of options without one.
-    flags: &'static str,
-    /// Long options with a value of their own word.
-    long: &'static [&'static str],
-    /// Operands before the command.
-    operands: usize,
-}
-
-const fn wrapper(
-    name: &'static str,
-    valued: &'static str,
-    flags: &'static str,
-    long: &'static [&'static str],
-    operands: usize,
-) -> Wrapper {
-    Wrapper { name, valued, flags, long, operands }
-}
-
-const WRAPPERS: &[Wrapper] = &[
-    wrapper("builtin", "", "", &[], 0),
-    wrapper("busybox", "", "", &[], 0),
-    wrapper("chroot", "", "", &[], 1),
-    wrapper("chrt", "TPD", "abfimorRv", &[], 1),
-    wrapper("command", "", "pvV", &[], 0),
-    wrapper("doas", "aCu", "Lns", &[], 0),
-    wrapper("env", "uCa", "i0v", &["--unset", "--chdir", "--argv0"], 0),
-    wrapper("exec", "a", "cl", &[], 0),
-    wrapper("fakeroot", "lisub", "h", &[], 0),
-    wrapper("flock", "wE", "sxneuoFv", &["--timeout", "--wait", "--conflict-exit-code"], 1),
-    wrapper("gtimeout", "ks", "v", &["--kill-after", "--signal"], 1),
-    wrapper("ionice", "cnpPu", "t", &["--class", "--classdata"], 0),
-    wrapper("linux32", "", "", &[], 0),
-    wrapper("linux64", "", "", &[], 0),
-    wrapper("ltrace", "aeonpsulxDF", "bcCfhiLrStTV", &[], 0),
-    wrapper("nice", "n", "", &["--adjustment"], 0),
-    wrapper("nocache", "n", "", &[], 0),
-    wrapper("nohup", "", "", &[], 0),
-    wrapper("nsenter", "tSGW", "aZFe", &["--target"], 0),
-    wrapper("numactl", "aCmNip", "lsHh", &[], 0),
-    wrapper("parallel", "jSPaICN", "kmXuq0", &["--jobs", "--arg-file", "--colsep"], 0),
-    wrapper("pkexec", "", "", &["--user"], 0),
-    wrapper("prlimit", "p", "", &["--pid"], 0),
-    wrapper("proot", "rbqwk", "0S", &[], 0),
-    wrapper("runuser", "ugG", "l", &["--user", "--group"], 0),
-    wrapper("script", "IOBEcmoTt", "aefq", &[], 0),
-    wrapper("setarch", "", "RFZLXBIS3", &[], 1),
-    wrapper("setpriv", "", "", &["--reuid", "--regid", "--groups"], 0),
-    wrapper("setsid", "", "cfw", &[], 0),
-    wrapper("start-stop-daemon", "xapnugsRkNPIc", "SKTHbmtoqvC", &["--exec", "--startas", "--pidfile"], 0),
-    wrapper("stdbuf", "ioe", "", &["--input", "--output", "--error"], 0),
-    wrapper("strace", "aeEIoOpPsSuUX", "cCdDfFhikqrtTvVxyYzZ", &[], 0),
-    wrapper("sudo", "aCcDghpRrtTUu", "ABbEeHiKklNnPSsVv", &["--user", "--group", "--chdir", "--host", "--prompt"], 0),
-    wrapper("systemd-run", "puEHMt", "dGqPS", &["--unit", "--property", "--setenv", "--uid", "--slice"], 0),
-    wrapper("taskset", "", "apc", &[], 1),
-    wrapper("time", "fo", "apqvV", &["--format", "--output"], 0),
-    wrapper("timeout", "ks", "fpv", &["--kill-after", "--signal"], 1),
-    wrapper("toybox", "", "", &[], 0),
-    wrapper("unbuffer", "", "p", &[], 0),
-    wrapper("unshare", "RwSG", "imnpuUCTfrc", &["--root", "--wd"], 0),
-    wrapper("valgrind", "", "", &[], 0),
-    wrapper(
-        "xargs",
-        "adEIiLlnPs",
-        "0oprtx",
-        &["--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-lines"],
-        0,
-    ),
-    wrapper("xvfb-run", "enfpsw", "al", &[], 0),
-];
+/// Shells whose language is followed.
+const SHELLS: [&str; 5] = ["ash", "bash", "dash", "rbash", "sh"];
+/// Shells with a language of their own besides: their texts are looked through as well.
+const OTHER_SHELLS: [&str; 8] = ["ksh", "lksh", "mksh", "oksh", "pdksh", "posh", "yash", "zsh"];
+/// Programs whose commands are followed, besides wrappers and shells.
+const FOLLOWED: [&str; 12] =
+    [".", "coproc", "eval", "find", "gfind", "git", "source", "ssh", "su", "time", "trap", "watch"];
 
 /// Options whose value is a text for a shell.
 const TEXT_OPTIONS: &[(&str, &[&str])] = &[
@@ -143,194 +79,151 @@ impl Work<'_> {
                 if place.certain {
                     self.unclear(COMPUTED);
                 }
-                self.analysis.commands.push(Simple::new(words));
+                self.found(words);
                 return;
             }
         };
         words.iter().filter(|word| is_subscript(word)).for_each(|word| self.latent(word, place));
         let forms = self.without_globals(&name, &words);
-        self.effects(&name, &words, &forms, place);
-        self.runs(&name, &words, place);
-        self.analysis.commands.push(Simple::new(words));
-        self.analysis.commands.extend(forms.into_iter().map(Simple::new));
+        if !self.possible {
+            self.effects(&name, &words, &forms, place);
+        }
+        self.runs(&name, &words, &forms, place);
+        self.found(words);
+        forms.into_iter().for_each(|form| self.found(form));
     }
 
-    /// A value that is assigned may be evaluated later, and some are commands by themselves.
-    fn assigned(&mut self, word: &Word, place: &Place) {
-        let Some((name, _)) = assignment(word) else { return };
-        if matches!(
-            name,
-            "BASH_ENV" | "ENV" | "PROMPT_COMMAND" | "PS0" | "PS4" | "BASH_FUNC" | "SHELLOPTS" | "BASHOPTS"
-        ) || name == "GIT_CONFIG_PARAMETERS"
-            || name.starts_with("GIT_CONFIG_KEY_")
-        {
-            self.unclear(ALIAS);
-        }
-        self.latent(word, place);
+    fn found(&mut self, words: Vec<Word>) {
+        self.analysis.commands.push(Simple::new(words, self.possible));
     }
 
-    /// The same for a program that sets variables of any name.
-    fn environment(&mut self, word: &Word, place: &Place) {
-        if word.text().starts_with("BASH_FUNC_") || !word.lead().contains('=') {
-            self.unclear(ALIAS);
-        }
-        self.assigned(word, place);
-    }
-
-    /// Substitutions in a text that a shell only evaluates later.
-    fn latent(&mut self, word: &Word, place: &Place) {
-        if word.known().is_none_or(|text| !text.contains("$(") && !text.contains('`')) {
-            return;
-        }
-        match substitutions(word.text()) {
-            Ok(texts) => self.inner_texts(texts, place),
-            Err(why) => self.unclear(why),
+    /// Takes note of a function's name.
+    pub(super) fn defined(&mut self, name: &Word) {
+        let known = |name: &str| {
+            harmless::is_known(name)
+                || FOLLOWED.contains(&name)
+                || SHELLS.contains(&name)
+                || wrappers::find(name).is_some()
+                || TEXT_OPTIONS.iter().any(|(program, _)| *program == name)
+        };
+        if name.known().is_none_or(known) {
+            self.unclear(SHADOWED);
         }
     }
 
-    fn runs(&mut self, name: &str, words: &[Word], place: &Place) {
+    fn runs(&mut self, name: &str, words: &[Word], forms: &[Vec<Word>], place: &Place) {
         let args = words.get(1..).unwrap_or_default();
+        if words.first().is_some_and(|word| is_foreign(word.text())) {
+            self.suspect(name, args, place);
+        }
         if EVALUATING.contains(&name) {
             args.iter().for_each(|word| self.latent(word, place));
         }
+        self.builtin(name, args, place);
         if let Some((_, options)) = TEXT_OPTIONS.iter().find(|(program, _)| *program == name) {
             self.text_options(options, args, place);
         }
         match name {
-            "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "mksh" | "rbash" | "yash" | "posh" | "lksh" => {
-                self.shell(args, place);
-            }
             // It looks a name up and runs nothing.
             "command" if args.first().is_some_and(|word| matches!(word.known(), Some("-v" | "-V" | "-pv" | "-pV"))) => {
             }
-            "eval" => self.joined(args, place),
-            "watch" => self.joined(behind_options(args, "n"), place),
-            "ssh" => self.joined(behind_options(args, "bcDEeFIiJLlmOopQRSWw").get(1..).unwrap_or_default(), place),
-            "su" => self.joined_if_shell_option(args, place),
+            name if SHELLS.contains(&name) => self.shell(args, place),
+            name if OTHER_SHELLS.contains(&name) => {
+                self.shell(args, place);
+                self.suspect(name, args, place);
+            }
+            "eval" => {
+                let options = usize::from(args.first().is_some_and(|word| word.text() == "--"));
+                self.joined(args.get(options..).unwrap_or_default(), place);
+            }
+            "watch" => self.behind(name, args, "nqs", "bcdegtrxwC", place),
+            "ssh" => self.ssh(args, place),
+            "su" => self.su(args, place),
             "trap" => {
                 let options =
-                    args.iter().take_while(|word| word.known().is_some_and(|text| text.starts_with("-"))).count();
+                    args.iter().take_while(|word| word.known().is_some_and(|text| text.starts_with('-'))).count();
                 self.word_text(args.get(options), place);
             }
-            "alias" if args.iter().any(|word| word.text().contains('=')) => self.unclear(ALIAS),
-            "hash" if args.iter().any(|word| word.text().starts_with("-p")) => self.unclear(ALIAS),
-            "enable" if args.iter().any(|word| word.text().starts_with("-f")) => self.unclear(ALIAS),
+            "jobs" if args.first().is_some_and(|word| short_has(word, &['x'])) => {
+                self.command(
+                    args.get(1..).unwrap_or_default().to_vec(),
+                    &Place { level: place.level + 1, ..place.clone() },
+                );
+            }
+            "alias" if args.iter().any(|word| word.text().contains('=') || word.known().is_none()) => {
+                self.unclear(ALIAS)
+            }
+            "hash" | "enable" if args.iter().any(|word| !matches!(word.text(), "-r" | "-t" | "-l" | "-a")) => {
+                // Without options names are only looked up.
+                if name == "enable" || args.iter().any(|word| !word.is_operand()) {
+                    self.unclear(ALIAS);
+                }
+            }
             "." | "source" => match args.iter().find(|word| word.text() != "--") {
-                Some(script) if script.known().is_some_and(effects::is_descriptor) => self.input_is_script(place),
+                Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
                 Some(script) => {
                     self.script(script, place);
-                    if script.known().is_none() {
+                    if script.known().is_none_or(effects::is_descriptor) {
                         self.unclear(SHELL_INPUT);
                     }
                 }
                 None => self.unclear(SHELL_INPUT),
             },
-            "find" | "gfind" | "fd" | "fdfind" => self.find_exec(args, place),
-            "git" => self.git(args, place),
+            "find" | "gfind" => self.find_exec(args, place),
+            "fd" | "fdfind" => {
+                self.find_exec(args, place);
+                self.unless_harmless(name, words, forms, place);
+            }
+            "git" => {
+                self.git(args, place);
+                self.unless_harmless(name, words, forms, place);
+            }
             "tar" | "gtar" | "bsdtar" => {
                 for word in args {
                     let text = word.text().split_once("exec=").map(|(_, text)| text.to_owned());
                     text.into_iter().for_each(|text| self.inner_texts(vec![text], place));
                 }
+                self.unless_harmless(name, words, forms, place);
             }
-            _ if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so" => {
-                self.wrapped(&wrapper("ld.so", "", "", &["--library-path", "--argv0", "--preload"], 0), args, place);
-            }
-            _ => {
-                if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-                    self.wrapped(wrapper, args, place);
-                }
-            }
+            _ => match wrappers::find(name) {
+                Some(wrapper) => self.wrapped(wrapper, args, place),
+                None => self.unless_harmless(name, words, forms, place),
+            },
         }
     }
 
-    /// Whether a program runs the command behind its options.
-    pub(super) fn is_wrapper(name: &str) -> bool {
-        WRAPPERS.iter().any(|wrapper| wrapper.name == name)
-    }
-
-    /// What stands behind a program that runs it.
-    fn wrapped(&mut self, wrapper: &Wrapper, args: &[Word], place: &Place) {
-        let mut at = 0;
-        let mut sure = true;
-        let sets_environment = matches!(wrapper.name, "env" | "sudo" | "doas" | "pkexec");
-        while let Some(word) = args.get(at) {
-            let text = word.text();
-            if wrapper.name == "env" && self.split_string(args, at, place) {
-                return;
-            }
-            if text == "--" {
-                at += 1;
-                break;
-            }
-            if sets_environment && text.contains('=') && !text.starts_with('-') {
-                self.environment(word, place);
-                at += 1;
-            } else if let Some(long) = text.strip_prefix("--").filter(|_| word.known().is_some()) {
-                at += 1 + usize::from(wrapper.long.contains(&text));
-                sure &= long.contains('=') || wrapper.long.contains(&text);
-            } else if text.len() > 1 && text.starts_with('-') && word.known().is_some() {
-                let (width, known) = short_options(text, wrapper.valued, wrapper.flags);
-                sure &= known;
-                at += width;
-            } else {
-                break;
-            }
-        }
-        at += wrapper.operands;
-        // The words of the command itself are looked at as its own.
-        self.named(wrapper.name, args.get(..at).unwrap_or(args), place);
-        // Behind `--` they may follow as well.
-        while let Some(word) = args.get(at).filter(|word| sets_environment && word.text().contains('=')) {
-            self.environment(word, place);
-            at += 1;
-        }
-        let appends = matches!(wrapper.name, "xargs" | "parallel");
-        let behind = |from: usize| -> Vec<Word> {
-            let rest = args.get(from..).unwrap_or_default().iter().cloned();
-            rest.chain(appends.then(Word::open)).collect()
-        };
-        let inner = |certain| Place { level: place.level + 1, certain, ..place.clone() };
-        if wrapper.name == "parallel" && args.get(at).is_none_or(|word| word.text().starts_with(":::")) {
-            self.unclear(SHELL_INPUT);
-        }
-        if at < args.len() {
-            self.command(behind(at), &inner(place.certain));
-        }
-        if sure {
-            return;
-        }
-        if args.len() > MAX_PLACES {
-            self.unclear(MANY_PLACES);
-            return;
-        }
-        for from in (0..args.len()).filter(|from| *from != at) {
-            self.command(behind(from), &inner(false));
+    /// What starts others in a way that is not known may start what its words name.
+    fn unless_harmless(&mut self, name: &str, words: &[Word], forms: &[Vec<Word>], place: &Place) {
+        if !harmless::starts_nothing(name, words, forms) {
+            self.suspect(name, words.get(1..).unwrap_or_default(), place);
         }
     }
 
-    /// `env -S`: one text that is split into words.
-    fn split_string(&mut self, args: &[Word], at: usize, place: &Place) -> bool {
-        let Some(word) = args.get(at) else { return false };
-        let text = word.text();
-        let short = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.split_once('S'));
-        let value = match (text.strip_prefix("--split-string"), short) {
-            (Some(rest), _) => rest.strip_prefix('=').unwrap_or(rest),
-            (None, Some((flags, rest))) if flags.chars().all(|c| "iv0".contains(c)) => rest,
-            _ => return false,
-        };
-        let (first, from) = if value.is_empty() {
-            (args.get(at + 1).map(Word::text).unwrap_or_default(), at + 2)
-        } else {
-            (value, at + 1)
-        };
-        if word.known().is_none() {
-            self.unclear(COMPUTED_TEXT);
+    /// The words behind the options are one text.
+    fn behind(&mut self, name: &str, args: &[Word], valued: &str, flags: &str, place: &Place) {
+        let (at, sure) = behind_options(args, valued, flags);
+        self.joined(args.get(at..).unwrap_or_default(), place);
+        if !sure {
+            self.suspect(name, args, place);
         }
-        let rest = args.get(from..).unwrap_or_default().iter().map(Word::text);
-        let whole = std::iter::once("env").chain(std::iter::once(first)).chain(rest).collect::<Vec<_>>().join(" ");
-        self.inner_texts(vec![whole], place);
-        true
+    }
+
+    /// The words behind the host are one text; without one a shell reads the input.
+    fn ssh(&mut self, args: &[Word], place: &Place) {
+        let (valued, flags) = ("BbcDEeFIiJLlmOopPQRSWw", "46AaCfGgKkMNnqsTtVvXxYy");
+        let (host, sure) = behind_options(args, valued, flags);
+        // Options may stand behind the host as well.
+        let rest = args.get(host + 1..).unwrap_or_default();
+        let (behind, sure_behind) = behind_options(rest, valued, flags);
+        let configures = args.iter().any(|word| short_has(word, &['o', 'F', 'J', 'D']));
+        if configures || !sure || !sure_behind {
+            self.suspect("ssh", args, place);
+        }
+        match rest.get(behind..) {
+            Some(words @ [_, ..]) => self.joined(words, place),
+            _ if args.iter().any(|word| short_has(word, &['N', 'V', 'Q', 'O', 'G'])) => {}
+            _ => self.input_is_script(place),
+        }
     }
 
     /// The commands of a shell: its `-c` text, or its input.
@@ -340,7 +233,7 @@ impl Work<'_> {
         let mut input = false;
         while let Some(word) = args.get(at) {
             let text = word.text();
-            let Some(letters) = text.strip_prefix(['-', '+']).filter(|rest| !rest.is_empty()) else { break };
+            let Some(letters) = text.strip_prefix(['-', '+']) else { break };
             at += 1;
             if word.known().is_none() {
                 return self.unclear(COMPUTED_TEXT);
@@ -349,10 +242,14 @@ impl Work<'_> {
                 Some("") => break,
                 Some("version" | "help") => return,
                 Some("rcfile" | "init-file") => {
-                    args.get(at).into_iter().for_each(|word| self.script(word, place));
+                    if let Some(file) = args.get(at) {
+                        self.script_file(file, place);
+                    }
                     at += 1;
                 }
                 Some(_) => {}
+                // A dash alone ends the options too.
+                None if letters.is_empty() => break,
                 None => {
                     command |= letters.contains('c') && text.starts_with('-');
                     input |= letters.contains('s');
@@ -365,19 +262,23 @@ impl Work<'_> {
             let text = args.get(at);
             return self.word_text(text, place);
         }
-        match args.get(at) {
-            Some(script) if !input && script.text() != "-" => {
-                if script.known().is_some_and(effects::is_descriptor) {
-                    self.input_is_script(place);
-                } else {
-                    self.script(script, place);
-                }
-            }
-            _ => self.input_is_script(place),
+        match args.get(at).filter(|_| !input) {
+            Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
+            Some(script) => self.script_file(script, place),
+            None => self.input_is_script(place),
         }
     }
 
-    fn input_is_script(&mut self, place: &Place) {
+    /// A file that a shell runs: not one of its descriptors, nor what may be an option.
+    fn script_file(&mut self, script: &Word, place: &Place) {
+        let certain = script.known().is_some() || script.lead().contains('/');
+        if !certain || effects::is_descriptor(script.lead()) {
+            return self.unclear(SHELL_INPUT);
+        }
+        self.script(script, place);
+    }
+
+    pub(super) fn input_is_script(&mut self, place: &Place) {
         match &place.input {
             Input::Text(text) => self.inner_texts(vec![text.clone()], place),
             Input::File(_) => self.input_file(place),
@@ -404,27 +305,24 @@ impl Work<'_> {
     }
 
     /// `su` hands what follows the user's name to the shell.
-    fn joined_if_shell_option(&mut self, args: &[Word], place: &Place) {
+    fn su(&mut self, args: &[Word], place: &Place) {
         let user = args.iter().position(|word| !word.text().starts_with('-') || word.text() == "-");
-        if let Some(rest) = user.and_then(|at| args.get(at + 1..)) {
-            self.shell_if_any(rest, place);
+        let rest = user.and_then(|at| args.get(at + 1..)).unwrap_or_default();
+        if rest.iter().any(|word| word.text().starts_with('-')) {
+            self.shell(rest, place);
+        } else if !args.iter().any(|word| short_has(word, &['c']) || word.text().contains("command")) {
+            self.input_is_script(place);
         }
-    }
-
-    fn shell_if_any(&mut self, args: &[Word], place: &Place) {
-        if args.iter().any(|word| word.text().starts_with('-')) {
-            self.shell(args, place);
-        }
+        self.suspect("su", args, place);
     }
 
     fn text_options(&mut self, options: &[&str], args: &[Word], place: &Place) {
         for (at, word) in args.iter().enumerate() {
             for option in options {
-                let attached = if option.starts_with("--") { format!("{option}=") } else { (*option).to_owned() };
-                if word.text() == *option {
-                    self.word_text(args.get(at + 1), place);
-                } else if let Some(value) = word.behind(&attached) {
-                    self.word_text(Some(&value), place);
+                match option_text(word, option) {
+                    None => {}
+                    Some(OptionText::Next) => self.word_text(args.get(at + 1), place),
+                    Some(OptionText::Here(value)) => self.word_text(Some(&value), place),
                 }
             }
         }
@@ -435,12 +333,18 @@ impl Work<'_> {
             if matches!(word.text(), "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch")
             {
                 let rest = args.get(at + 1..).unwrap_or_default();
-                let end = rest.iter().position(|word| matches!(word.text(), ";" | "+")).unwrap_or(rest.len());
-                let inner =
-                    rest.iter().take(end).map(|word| if word.text() == "{}" { Word::open() } else { word.clone() });
-                let inner: Vec<Word> = inner.collect();
+                // A `+` ends it only behind the place of the files.
+                let ends = |(before, word): (&Word, &Word)| {
+                    word.text() == ";" || (word.text() == "+" && before.text() == "{}")
+                };
+                let end = rest.iter().zip(rest.iter().skip(1)).position(ends).map_or(rest.len(), |end| end + 1);
+                let inner: Vec<Word> = rest.iter().take(end).map(|word| word.replaced("{}")).collect();
                 self.command(inner, &Place { level: place.level + 1, ..place.clone() });
             }
+        }
+        // What is not known may be such an option.
+        if args.iter().any(|word| word.known().is_none() && !word.is_operand()) {
+            self.suspect("find", args, place);
         }
     }
 
@@ -459,7 +363,10 @@ impl Work<'_> {
                     let inner = args.get(at + 2..).unwrap_or_default().to_vec();
                     self.command(inner, &Place { level: place.level + 1, ..place.clone() });
                 }
-                (Some("foreach"), _) => self.joined(behind_options(args.get(at + 1..).unwrap_or_default(), ""), place),
+                (Some("foreach"), _) => {
+                    let rest = args.get(at + 1..).unwrap_or_default();
+                    self.joined(rest.get(behind_options(rest, "", "q").0..).unwrap_or_default(), place);
+                }
                 _ => {}
             }
         }
@@ -482,16 +389,56 @@ pub(super) fn short_options(text: &str, valued: &str, flags: &str) -> (usize, bo
     (1, true)
 }
 
-fn behind_options<'a>(args: &'a [Word], valued: &str) -> &'a [Word] {
-    let mut at = 0;
+/// Where the operands begin, and whether every option before them is known.
+fn behind_options(args: &[Word], valued: &str, flags: &str) -> (usize, bool) {
+    let (mut at, mut sure) = (0, true);
     while let Some(word) = args.get(at).filter(|word| word.text().starts_with('-') && word.known().is_some()) {
-        at += 1;
-        let mut letters = word.text().chars().skip(1);
-        if word.text().len() == 2 && letters.next().is_some_and(|letter| valued.contains(letter)) {
-            at += 1;
+        if word.text() == "--" {
+            return (at + 1, sure);
         }
+        let (width, known) = short_options(word.text(), valued, flags);
+        at += width;
+        sure &= known;
     }
-    args.get(at..).unwrap_or_default()
+    (at, sure)
+}
+
+/// Where the text that an option takes stands.
+enum OptionText {
+    Next,
+    Here(Word),
+}
+
+/// Whether a word is an option that takes a text. Long ones may be cut short, short ones stand in groups.
+fn option_text(word: &Word, option: &str) -> Option<OptionText> {
+    let text = word.text();
+    if option.starts_with("--") {
+        let (name, attached) = text.split_once('=').map_or((text, false), |(name, _)| (name, true));
+        if name.len() < 3 || !option.starts_with(name) {
+            return None;
+        }
+        return Some(if attached {
+            OptionText::Here(word.behind(&format!("{name}=")).unwrap_or_else(Word::open))
+        } else {
+            OptionText::Next
+        });
+    }
+    let letter = option.strip_prefix('-').filter(|_| text.starts_with('-') && !text.starts_with("--"))?;
+    let (before, behind) = text.split_once(letter)?;
+    // What stands before it must be options without a value.
+    if before.contains('=') {
+        return None;
+    }
+    if behind.is_empty() {
+        return Some(OptionText::Next);
+    }
+    Some(OptionText::Here(word.behind(&format!("{before}{letter}")).unwrap_or_else(Word::open)))
+}
+
+/// Whether a program is named by a path that is not one of the system's: it is another of the same name, perhaps.
+fn is_foreign(program: &str) -> bool {
+    let Some((directory, _)) = program.rsplit_once('/') else { return false };
+    !["/bin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/sbin"].contains(&directory)
 }
 
 /// Whether a word that is evaluated as arithmetic would run what stands in its subscript.
@@ -505,34 +452,28 @@ fn is_subscript(word: &Word) -> bool {
     })
 }
 
-/// The name and value of a word that is an assignment.
-fn assignment(word: &Word) -> Option<(&str, &str)> {
-    let (name, value) = word.text().split_once('=')?;
-    let plain = name.strip_suffix('+').unwrap_or(name);
-    let plain = plain.split_once('[').map_or(plain, |(plain, _)| plain);
-    let mut chars = plain.chars();
-    let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    let certain = word.lead().len() > name.len();
-    (starts && certain && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some((plain, value))
-}
-
 /// What a command prints, if that can be told: the text of `echo`, `printf` and `cat` of a known input.
 pub(super) fn printed(words: &[Word], input: &Input) -> Input {
-    let Some(name) = words.first().and_then(Word::known).map(base_name) else { return Input::Unknown };
+    let Some(program) = words.first().and_then(Word::known).filter(|name| !is_foreign(name)) else {
+        return Input::Unknown;
+    };
+    let name = base_name(program);
     let args: Option<Vec<&str>> = words.iter().skip(1).map(Word::known).collect();
     let Some(args) = args else { return Input::Unknown };
     match name {
         "echo" => {
             let text = args
                 .iter()
-                .skip_while(|arg| matches!(**arg, "-n" | "-E" | "-e"))
+                .skip_while(|arg| {
+                    arg.strip_prefix('-').is_some_and(|rest| !rest.is_empty() && !rest.contains(|c| !"neE".contains(c)))
+                })
                 .copied()
                 .collect::<Vec<_>>()
                 .join(" ");
             if text.contains('\\') { Input::Unknown } else { Input::Text(text) }
         }
         "printf" if args.len() == 1 => {
-            let text = args.concat().replace("\\n", "\n");
+            let text = args.concat().replace("\\n", "\n").replace("\\t", "\t");
             if text.contains(['\\', '%']) { Input::Unknown } else { Input::Text(text) }
         }
         "printf" if args.len() == 2 && matches!(args.first(), Some(&"%s" | &"%s\\n")) => {

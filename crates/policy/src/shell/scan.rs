@@ -37,7 +37,26 @@ pub(super) fn check(text: &str) -> Result<(), Unclear> {
     if bytes.windows(3).any(split) {
         return Err(SPLIT);
     }
-    Ok(())
+    if has_comment_in_arithmetic(text) { Err(ARITHMETIC) } else { Ok(()) }
+}
+
+/// Whether a `#` that begins a word stands in what may be `((…))`, where it begins no comment.
+fn has_comment_in_arithmetic(text: &str) -> bool {
+    let mut rest = text;
+    while let Some((_, behind)) = rest.split_once("((") {
+        let to = |end: Option<usize>| end.unwrap_or(behind.len());
+        let mut end = to(behind.find("))"));
+        if behind.get(..end).is_some_and(|inside| inside.contains(['\'', '"', '\\'])) {
+            end = to(behind.rfind("))"));
+        }
+        let inside = behind.as_bytes().get(..end).unwrap_or_default();
+        let comment = |pair: &[u8]| matches!(pair, [b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')', b'#']);
+        if inside.first() == Some(&b'#') || inside.windows(2).any(comment) {
+            return true;
+        }
+        rest = behind.get(end..).unwrap_or_default();
+    }
+    false
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +151,8 @@ impl Machine<'_> {
     fn command(&mut self, c: char) -> Result<(), Unclear> {
         match c {
             '(' => self.open(Inside::Paren, 1),
+            // In arithmetic it begins no comment.
+            '#' if self.begins_word() && self.arithmetic => return Err(ARITHMETIC),
             '#' if self.begins_word() => {
                 while self.peek(0).is_some_and(|c| c != '\n') {
                     self.at += 1;

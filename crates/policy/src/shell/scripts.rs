@@ -3,6 +3,8 @@
 //! Where an option is not known every later operand may be the script. What a script does, and what the
 //! code in an argument does, is not seen here.
 
+mod sed;
+
 use super::subcommands::unversioned;
 use super::word::Word;
 use super::{Input, Place, Work, effects};
@@ -51,8 +53,8 @@ const INTERPRETERS: &[Interpreter] = &[
         loads: &["-L", "--load"],
         ..PLAIN
     },
-    Interpreter { name: "lua", valued: "el", flags: "iEWv", ..PLAIN },
-    Interpreter { name: "luajit", valued: "elO", flags: "iEv", attached: "jb", ..PLAIN },
+    Interpreter { name: "lua", valued: "l", code: "e", flags: "iEWv", ..PLAIN },
+    Interpreter { name: "luajit", valued: "lO", code: "e", flags: "iEv", attached: "jb", ..PLAIN },
     Interpreter {
         name: "make",
         valued: "CfIoW",
@@ -117,17 +119,27 @@ const INTERPRETERS: &[Interpreter] = &[
     },
     Interpreter {
         name: "sed",
-        valued: "efl",
+        valued: "fl",
+        code: "e",
         flags: "nErsuz",
         attached: "i",
         long: &["--file", "--expression", "--line-length"],
         loads: &["-f", "--file"],
         operand: false,
-        ..PLAIN
     },
     Interpreter { name: "tclsh", valued: "", ..PLAIN },
     Interpreter { name: "ts-node", ..PLAIN },
     Interpreter { name: "tsx", ..PLAIN },
+];
+
+/// Interpreters of `awk`.
+pub(super) const AWKS: [&str; 5] = ["awk", "gawk", "mawk", "nawk", "original-awk"];
+/// Interpreters, shells of another kind and programs with a language of their own: all that they are given is code.
+const LANGUAGES: &[&str] = &[
+    "R", "bun", "clojure", "csh", "deno", "ed", "elixir", "elvish", "emacs", "erl", "ex", "fish", "gdb", "ghci",
+    "gnuplot", "groovy", "guile", "ipython", "irb", "ksh", "lksh", "lldb", "m4", "mksh", "mysql", "nu", "nvim",
+    "octave", "posh", "psql", "pwsh", "racket", "sbcl", "scala", "sqlite3", "tclsh", "tcsh", "vi", "view", "vim",
+    "vimdiff", "xonsh", "yash", "zsh",
 ];
 
 /// What the options of a command line came to.
@@ -138,6 +150,8 @@ struct Options {
     unsure_from: Option<usize>,
     has_code: bool,
     scripts: Vec<Word>,
+    /// Which words are code.
+    code: Vec<usize>,
 }
 
 impl Work<'_> {
@@ -169,14 +183,55 @@ impl Work<'_> {
             }
         }
         match args.get(options.at) {
-            Some(word) if !word.known().is_some_and(effects::is_descriptor) => self.script(word, place),
+            Some(word) if !word.known().is_some_and(|text| text == "-" || effects::is_descriptor(text)) => {
+                self.script(word, place);
+            }
             _ => self.input_file(place),
         }
     }
 }
 
+/// Which words of a command are code in another language, and whether its input is.
+pub(super) fn code(name: &str, args: &[Word]) -> (Vec<usize>, bool) {
+    if LANGUAGES.contains(&name) {
+        return ((0..args.len()).collect(), true);
+    }
+    let plain = unversioned(name);
+    let Some(interpreter) = INTERPRETERS.iter().find(|one| one.name == plain) else { return (Vec::new(), false) };
+    let mut options = options(interpreter, args);
+    if options.unsure_from.is_some() {
+        return ((0..args.len()).collect(), true);
+    }
+    if !interpreter.operand && !options.has_code && options.scripts.is_empty() {
+        options.code.push(options.at);
+    }
+    (options.code, true)
+}
+
+/// The code of an interpreter whose options are all known and that loads none.
+fn whole_code<'a>(name: &str, args: &'a [Word]) -> Option<Vec<&'a str>> {
+    let interpreter = INTERPRETERS.iter().find(|one| one.name == name)?;
+    let options = options(interpreter, args);
+    if options.unsure_from.is_some() || !options.scripts.is_empty() {
+        return None;
+    }
+    let (at, _) = code(name, args);
+    at.into_iter().filter_map(|at| args.get(at)).map(Word::known).collect()
+}
+
+/// Whether an `awk` is given code that can start nothing.
+pub(super) fn awk_runs_nothing(args: &[Word]) -> bool {
+    whole_code("awk", args)
+        .is_some_and(|code| code.iter().all(|text| !text.contains("system") && !text.contains(['|', '@'])))
+}
+
+/// Whether a `sed` is given code that can start nothing.
+pub(super) fn sed_runs_nothing(args: &[Word]) -> bool {
+    whole_code("sed", args).is_some_and(|code| sed::is_plain(&code.join("\n")))
+}
+
 fn options(interpreter: &Interpreter, args: &[Word]) -> Options {
-    let mut found = Options { at: 0, unsure_from: None, has_code: false, scripts: Vec::new() };
+    let mut found = Options { at: 0, unsure_from: None, has_code: false, scripts: Vec::new(), code: Vec::new() };
     while let Some(word) = args.get(found.at).filter(|word| word.lead().starts_with('-') && word.text() != "-") {
         found.at += 1;
         if word.text() == "--" {
@@ -203,8 +258,12 @@ fn long_option(interpreter: &Interpreter, word: &Word, args: &[Word], found: &mu
         None if valued => args.get(found.at).cloned(),
         None => None,
     };
+    let at = found.at;
     found.at += usize::from(valued && attached.is_none());
-    found.has_code |= matches!(name, "--eval" | "--print" | "--run");
+    if matches!(name, "--eval" | "--print" | "--run" | "--expression") {
+        found.has_code = true;
+        found.code.extend([at - 1, at]);
+    }
     found.scripts.extend(value.filter(|_| interpreter.loads.contains(&name)));
     valued || attached.is_some()
 }
@@ -216,7 +275,9 @@ fn short_letters(interpreter: &Interpreter, word: &Word, args: &[Word], found: &
         let is_code = interpreter.code.contains(letter);
         if is_code || interpreter.valued.contains(letter) {
             found.has_code |= is_code;
-            let value = if word.text() == prefix {
+            let own = word.text() == prefix;
+            found.code.extend(is_code.then_some(found.at - usize::from(!own)));
+            let value = if own {
                 found.at += 1;
                 args.get(found.at - 1).cloned()
             } else {

@@ -12,10 +12,12 @@ use brush_parser::{Token, TokenizerOptions, uncached_tokenize_str};
 
 use super::scan::{self, ARITHMETIC, HERE_TAG, MAX_NESTING, NESTED, Unclear};
 use super::word::{self, Word};
-use super::{Input, MAX_BASES, Place, Work, effects};
+use super::{Input, MAX_BASES, Place, Work, effects, evaluated};
 use crate::Operation;
 
 const NO_SHELL: Unclear = "it is no command that a shell would understand";
+const DESCRIPTOR: Unclear = "shells disagree on which descriptor a redirection in it means";
+const EXTENDED: Unclear = "it holds an extended pattern, such as `@(a|b)`";
 const DIRECTORIES: Unclear = "it changes its directory too often";
 
 /// What a parenthesis is.
@@ -23,8 +25,10 @@ const DIRECTORIES: Unclear = "it changes its directory too often";
 enum Open {
     /// Commands.
     List,
-    /// The second of two: perhaps arithmetic.
+    /// The second of two.
     Second,
+    /// The second of two that touch: perhaps arithmetic.
+    Arithmetic,
     /// The elements of an array.
     Array,
 }
@@ -44,6 +48,12 @@ impl Work<'_> {
         let tokens = tokens.map_err(|_| NO_SHELL)?.map_err(|_| NO_SHELL)?;
         Cutter::new(self, &tokens, place).run()
     }
+}
+
+/// Whether a word in front of a redirection is the name of a variable for the descriptor.
+fn names_descriptor(word: &str) -> bool {
+    let name = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| !name.contains([',', '.']))
 }
 
 struct Cutter<'w, 'h, 't> {
@@ -90,7 +100,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                 Token::Word(raw, _) => {
                     let parsed = word::parse(raw)?;
                     self.words.extend(parsed.words);
-                    self.work.inner_texts(parsed.texts, &self.place);
+                    self.work.inner(parsed.inner, &self.place);
                 }
                 Token::Operator(operator, _) => self.operator(operator)?,
             }
@@ -113,11 +123,14 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
 
     /// The number that touches the operator at hand, and belongs to it.
     fn descriptor(&self) -> Option<&'t str> {
+        self.touching().filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    /// The word, as it is written, that touches the operator at hand.
+    fn touching(&self) -> Option<&'t str> {
         match (self.last, self.tokens.get(self.at.checked_sub(1)?)) {
-            (Some(Token::Word(number, place)), Some(Token::Operator(_, own)))
-                if number.bytes().all(|byte| byte.is_ascii_digit()) && place.end.index == own.start.index =>
-            {
-                Some(number)
+            (Some(Token::Word(word, place)), Some(Token::Operator(_, own))) if place.end.index == own.start.index => {
+                Some(word)
             }
             _ => None,
         }
@@ -149,11 +162,14 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         // A number that touches the operator belongs to it.
         if self.descriptor().is_some() {
             self.words.pop();
+        } else if self.touching().is_some_and(names_descriptor) {
+            // For `bash` it is a descriptor's name, for another shell a word.
+            self.work.unclear(DESCRIPTOR);
         }
         let Some(Token::Word(raw, _)) = self.tokens.get(self.at) else { return Ok(None) };
         self.at += 1;
         let parsed = word::parse(raw)?;
-        self.work.inner_texts(parsed.texts, &self.place);
+        self.work.inner(parsed.inner, &self.place);
         Ok(parsed.words.into_iter().next())
     }
 
@@ -164,10 +180,14 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             self.input = target.clone().map_or(Input::Unknown, Input::File);
         }
         let Some(target) = target else { return Ok(()) };
-        let descriptor =
-            target.known().is_some_and(|text| text == "-" || text.bytes().all(|byte| byte.is_ascii_digit()));
-        if matches!(operator, "<&" | ">&") && descriptor {
-            return Ok(());
+        if matches!(operator, "<&" | ">&") {
+            let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            match target.known() {
+                Some(text) if text == "-" || number(text.trim_end_matches('-')) => return Ok(()),
+                // `<&-rm` closes the input of `rm` for `bash`.
+                Some(text) if !text.starts_with('-') && operator == ">&" => {}
+                _ => self.work.unclear(DESCRIPTOR),
+            }
         }
         if operator == "<" && target.known().is_none_or(effects::is_descriptor) {
             self.input = Input::Unknown;
@@ -183,8 +203,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
 
     fn here_document(&mut self) -> Result<(), Unclear> {
         // `((1<<2))` and `a[1<<2]=` are arithmetic for one shell and a here-document for another.
-        let subscript = self.words.iter().any(|word| word.text().contains('[') && !word.text().contains(']'));
-        if self.open.contains(&Open::Second) || subscript {
+        if self.open.iter().any(|open| *open != Open::List) || self.in_subscript() {
             return Err(ARITHMETIC);
         }
         let (Some(Token::Word(tag, _)), Some(body)) = (self.tokens.get(self.at), self.tokens.get(self.at + 1)) else {
@@ -195,12 +214,28 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         let body = body.to_str();
         let quoted = tag.contains(['\'', '"', '\\']);
         if !quoted {
-            let texts = word::substitutions(body)?;
-            self.work.inner_texts(texts, &self.place);
+            let inner = word::substitutions(body)?;
+            self.work.inner(inner, &self.place);
         }
         self.input =
             if quoted || !body.contains(['$', '`', '\\']) { Input::Text(body.to_owned()) } else { Input::Unknown };
         Ok(())
+    }
+
+    /// Whether the words at hand may have begun a subscript, in which `<<` is arithmetic.
+    fn in_subscript(&self) -> bool {
+        let before = self.tokens.get(..self.at).unwrap_or_default().iter().rev().skip(1);
+        let words = before.map_while(|token| match token {
+            Token::Word(raw, _) => Some(raw),
+            Token::Operator(..) => None,
+        });
+        let subscript = |raw: &str| {
+            let begun = raw.split(['\'', '"', '\\']).next().unwrap_or_default();
+            begun
+                .split_once('[')
+                .is_some_and(|(name, _)| name.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+        };
+        words.into_iter().any(|raw| subscript(raw))
     }
 
     /// Ends the run of words, for this reason.
@@ -213,6 +248,12 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         // What is no pattern or element for this end is a command, whatever stood before it.
         let pattern = self.patterns && matches!(operator, ")" | "|");
         let element = self.open.contains(&Open::Array) && matches!(operator, ")" | "\n");
+        if self.open.contains(&Open::Arithmetic) {
+            words.iter().for_each(|word| self.work.evaluated(word.text()));
+        }
+        if operator == "(" {
+            self.before_parenthesis(&words);
+        }
         let place = Place { certain: !pattern && !element && self.place.certain, input, ..self.place.clone() };
         if let Some(words) = self.command_words(words, &place) {
             printed = super::programs::printed(&words, &place.input);
@@ -242,10 +283,26 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         Ok(())
     }
 
+    /// A parenthesis behind a word defines a function, or is part of a pattern.
+    fn before_parenthesis(&mut self, words: &[Word]) {
+        let extended = self.touching().filter(|word| word.ends_with(['?', '*', '+', '@', '!']));
+        if extended.is_some_and(|word| word != "!" || self.work.analysis.raw.contains("extglob")) {
+            self.work.unclear(EXTENDED);
+        }
+        if let (Some(name), Some(Token::Operator(operator, _))) = (words.last(), self.tokens.get(self.at))
+            && operator == ")"
+        {
+            self.work.defined(name);
+        }
+    }
+
     fn open_parenthesis(&mut self) -> Result<(), Unclear> {
         let before = self.last;
         let open = match before {
-            Some(Token::Operator(operator, _)) if operator == "(" => Open::Second,
+            Some(Token::Operator(operator, place)) if operator == "(" => match self.tokens.get(self.at - 1) {
+                Some(Token::Operator(_, own)) if own.start.index == place.end.index => Open::Arithmetic,
+                _ => Open::Second,
+            },
             Some(Token::Word(word, _)) if word.ends_with('=') => Open::Array,
             _ => Open::List,
         };
@@ -274,13 +331,15 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                 }
                 Some("function") => {
                     words.next();
-                    words.next();
+                    words.next().iter().for_each(|name| self.work.defined(name));
                 }
                 Some("coproc") => {
                     words.next();
                     let mut ahead = words.clone();
                     ahead.next();
-                    if ahead.peek().and_then(Word::bare) == Some("{") {
+                    // Only what is no simple command may have a name.
+                    let compound = ["{", "if", "while", "until", "for", "case", "select", "[["];
+                    if ahead.peek().and_then(Word::bare).is_some_and(|word| compound.contains(&word)) {
                         words.next();
                     }
                 }
@@ -293,7 +352,20 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                     return None;
                 }
                 // In an old shell `[[` and `select` are programs, and harmless ones.
-                Some("for" | "select") => return None,
+                Some("for" | "select") => {
+                    let list: Vec<Word> = words.by_ref().skip(1).take(2).collect();
+                    let name = list.first().map(Word::text).unwrap_or_default();
+                    match list.get(1).and_then(Word::bare) {
+                        // It goes through the arguments.
+                        Some("do" | "{") => self.work.variable(name),
+                        _ => {
+                            if !words.all(|word| evaluated::is_number(word.text())) {
+                                self.work.variable(name);
+                            }
+                            return None;
+                        }
+                    }
+                }
                 _ => return Some(words.collect()),
             }
         }

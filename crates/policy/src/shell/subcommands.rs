@@ -4,6 +4,7 @@
 //! value are listed; behind one that is not listed every later word may be the subcommand, and all of them
 //! are tried. Options between a subcommand and its own subcommand are left out for a few programs only.
 
+use super::harmless::is_plain_git_key;
 use super::programs::{ALIAS, MANY_PLACES, MAX_PLACES, short_options};
 use super::word::Word;
 use super::{Place, Work, effects};
@@ -337,10 +338,9 @@ impl Work<'_> {
                 return false;
             }
             let lead = word.lead().to_ascii_lowercase();
+            let key = lead.split_once('=').map_or(lead.as_str(), |(key, _)| key);
             let named = ["alias.", "include.", "includeif."];
-            named
-                .iter()
-                .any(|name| lead.starts_with(name) || (word.known().is_none() && name.starts_with(lead.as_str())))
+            named.iter().any(|name| lead.starts_with(name)) || (word.known().is_none() && !is_plain_git_key(key))
         };
         let configures = args.iter().any(|word| word.text() == "config");
         for (at, word) in args.iter().enumerate() {
@@ -348,7 +348,11 @@ impl Work<'_> {
                 "-c" | "--config-env" | "--config" => args.get(at + 1).cloned(),
                 _ => word.behind("--config-env=").or_else(|| word.behind("--config=")),
             };
-            let sets = configures && word.lead().to_ascii_lowercase().starts_with("alias.") && at + 1 < args.len();
+            let next = args.get(at + 1);
+            let computed = next.is_some_and(|word| word.known().is_none()) && !is_plain_git_key(word.text());
+            let is_key = word.text().contains('.') && word.is_operand();
+            let is_alias = word.lead().to_ascii_lowercase().starts_with("alias.") && next.is_some();
+            let sets = configures && (is_alias || (is_key && computed));
             if sets || given.as_ref().is_some_and(renames) {
                 self.unclear(ALIAS);
             }

@@ -6,6 +6,7 @@ use policy::{Analysis, Compiled, Operation, Verdict};
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::indirect::INDIRECT;
 use crate::spellings::SPELLINGS;
 use crate::{base, compiled};
 
@@ -29,6 +30,7 @@ fn every_spelling_of_a_blocked_command_is_seen_and_its_neighbour_runs() {
     let rules = rule("prefix", "rm -rf");
     let wrong: Vec<String> = SPELLINGS
         .iter()
+        .chain(INDIRECT)
         .flat_map(|(spelling, neighbour)| {
             let passes = (verdict(&rules, spelling) == "allowed").then(|| format!("passes: {spelling:?}"));
             let told = verdict(&rules, neighbour);
@@ -37,7 +39,7 @@ fn every_spelling_of_a_blocked_command_is_seen_and_its_neighbour_runs() {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(SPELLINGS.len() >= 60);
+    assert!(SPELLINGS.len() >= 60 && INDIRECT.len() >= 100);
 }
 
 #[test]
@@ -60,7 +62,7 @@ fn each_way_of_matching_blocks_what_it_says_and_not_its_neighbour() {
             "glob",
             "git push*--force*",
             &["git push --force", "git push a/b --force-with-lease"],
-            &["git push", "a git push --force"],
+            &["git push", "echo git push --force"],
         ),
         (
             "regex",
@@ -214,7 +216,7 @@ fn what_could_bring_another_subcommand_is_unclear() {
         ("git config alias.x push; git x", "git config alias.x; git x"),
         ("GIT_CONFIG_KEY_0=alias.x git x", "GIT_CONFIG_NOSYSTEM=1 git x"),
     ] {
-        assert!(verdict(&rules, text).starts_with("unclear"), "{text}");
+        assert_ne!(verdict(&rules, text), "allowed", "{text}");
         assert_eq!(verdict(&rules, neighbour), "allowed", "{neighbour}");
         let none = compiled(r#"{"id": "p", "type": "path", "pattern": "/x", "operations": ["read"]}"#);
         assert_eq!(none.test_command(text, &base()), Verdict::Allowed, "{text}");

@@ -10,6 +10,8 @@
 mod boundaries;
 mod commands;
 mod document;
+mod indirect;
+mod ordinary;
 mod paths;
 mod projection;
 mod spellings;

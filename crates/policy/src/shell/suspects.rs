@@ -1,0 +1,186 @@
+//! What a program is given that may start others: its words are looked through for programs that rules forbid.
+//!
+//! Most programs can be told to run another, each in its own way, so that no table of ways is ever whole. The table
+//! is of those that run none (`harmless`); every other program is taken to run whatever stands among its words, its
+//! input and the values of variables: a piece of a word counts as a word, and in code of other languages a name
+//! alone counts. What is put together from pieces while it runs is not seen.
+
+use super::word::Word;
+use super::{Input, Place, Work, scripts};
+
+/// Letters of options in front of a value in one word.
+const MAX_LETTERS: usize = 4;
+/// Tokens that are tried together with a pattern that is tied to a beginning.
+const WINDOW: usize = 16;
+
+/// Words of a program that may start others, in pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suspect {
+    program: String,
+    /// The pieces with a space between them.
+    text: String,
+    tokens: Vec<Token>,
+    /// Whether it is code, which may put the rest of a command together.
+    code: bool,
+}
+
+/// Where a piece stands in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Token {
+    start: usize,
+    /// Where the last component of a path begins.
+    base: usize,
+    end: usize,
+    /// Whether a backslash stood before it, so that its first letter may belong to that.
+    escaped: bool,
+    /// Whether it stands for what only the shell will know.
+    open: bool,
+}
+
+impl Suspect {
+    fn new(program: &str, code: bool) -> Self {
+        Self { program: program.to_owned(), text: String::new(), tokens: Vec::new(), code }
+    }
+
+    /// Takes a text apart.
+    fn add(&mut self, written: &str) {
+        let mut before = ' ';
+        let mut token: Option<Token> = None;
+        for c in written.chars().chain([' ']) {
+            if c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '+' | '-') {
+                let at = self.text.len();
+                let one =
+                    token.get_or_insert(Token { start: at, base: at, end: at, escaped: before == '\\', open: false });
+                self.text.push(c);
+                one.end = self.text.len();
+                if c == '/' {
+                    one.base = one.end;
+                }
+            } else if let Some(one) = token.take() {
+                self.tokens.push(one);
+                self.text.push(' ');
+            }
+            if c == '\0' {
+                let at = self.text.len();
+                self.tokens.push(Token { start: at, base: at, end: at, escaped: false, open: true });
+            }
+            before = c;
+        }
+    }
+
+    /// The program that may run something.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// All pieces.
+    pub(crate) fn text(&self) -> &str {
+        self.text.trim_end()
+    }
+
+    /// Whether a name alone counts.
+    pub(crate) fn is_code(&self) -> bool {
+        self.code
+    }
+
+    /// How many pieces there are.
+    pub(crate) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// The names that the piece could be meant as.
+    pub(crate) fn names(&self, at: usize) -> impl Iterator<Item = &str> {
+        self.beginnings(at).filter_map(move |(from, to)| self.text.get(from..to))
+    }
+
+    fn beginnings(&self, at: usize) -> impl Iterator<Item = (usize, usize)> {
+        let token = self.tokens.get(at).copied().filter(|token| !token.open);
+        token.into_iter().flat_map(|token| {
+            let text = self.text.get(token.start..token.end).unwrap_or_default();
+            let is_option = text.starts_with('-') && !text.starts_with("--");
+            let letters = (2..2 + MAX_LETTERS).filter(move |_| is_option).map(move |letters| token.start + letters);
+            let base = (token.base > token.start).then_some(token.base);
+            let escaped = token.escaped.then_some(token.start + 1);
+            let all = std::iter::once(token.start).chain(base).chain(escaped).chain(letters);
+            all.filter(move |from| *from < token.end).map(move |from| (from, token.end))
+        })
+    }
+
+    /// What a pattern that is tied to a beginning is tried on: pieces up to a bound, and one alone.
+    pub(crate) fn windows(&self, at: usize) -> impl Iterator<Item = &str> {
+        let last = self.tokens.iter().skip(at).take_while(|token| !token.open).take(WINDOW).last();
+        let far = last.map_or(0, |token| token.end);
+        self.beginnings(at).flat_map(move |(from, to)| [self.text.get(from..far), self.text.get(from..to)]).flatten()
+    }
+
+    /// Whether these pieces follow behind one, in this order, perhaps with others between them.
+    pub(crate) fn follows(&self, at: usize, pieces: &[String]) -> bool {
+        let mut wanted = pieces.iter().peekable();
+        for token in self.tokens.iter().skip(at + 1) {
+            let Some(next) = wanted.peek() else { break };
+            if self.text.get(token.start..token.end) == Some(next.as_str()) {
+                wanted.next();
+            }
+        }
+        wanted.peek().is_none()
+    }
+
+    /// Whether something that only the shell will know follows behind a piece.
+    pub(crate) fn has_open_behind(&self, at: usize) -> bool {
+        self.tokens.iter().skip(at + 1).any(|token| token.open)
+    }
+}
+
+/// The pieces that a rule's words come to.
+pub(crate) fn pieces(words: &[String]) -> Vec<String> {
+    let mut all = Suspect::new("", false);
+    words.iter().for_each(|word| all.add(word));
+    all.text().split(' ').filter(|piece| !piece.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether a shell would make more than a word of a text.
+fn is_text(text: &str) -> bool {
+    text.contains([' ', '\t', '\n', ';', '|', '&', '$', '`', '\'', '"', '\\'])
+}
+
+impl Work<'_> {
+    /// Takes note of what a program is given that may run it.
+    pub(super) fn suspect(&mut self, name: &str, args: &[Word], place: &Place) {
+        if self.possible || !place.certain {
+            return;
+        }
+        let (code, input_is_code) = scripts::code(name, args);
+        let mut words = Suspect::new(name, false);
+        let mut programs = Suspect::new(name, true);
+        for (at, word) in args.iter().enumerate() {
+            let suspect = if code.contains(&at) { &mut programs } else { &mut words };
+            suspect.add(word.written());
+            self.possible_texts(word.written(), place);
+        }
+        if let Input::Text(text) = &place.input {
+            let suspect = if input_is_code { &mut programs } else { &mut words };
+            suspect.add(text);
+            self.possible_texts(text, place);
+        }
+        self.analysis.suspects.extend([words, programs].into_iter().filter(|suspect| suspect.len() > 0));
+    }
+
+    /// The same for the value of a variable, which some program may run.
+    pub(super) fn suspect_value(&mut self, name: &str, value: &str, place: &Place) {
+        if self.possible || value.is_empty() {
+            return;
+        }
+        let mut suspect = Suspect::new(name, false);
+        suspect.add(value);
+        self.possible_texts(value, place);
+        self.analysis.suspects.push(suspect);
+    }
+
+    /// Texts that may be commands: they are looked into, and nothing is held against them.
+    fn possible_texts(&mut self, written: &str, place: &Place) {
+        let value = written.split_once('=').map(|(_, value)| value);
+        for text in std::iter::once(written).chain(value).filter(|text| is_text(text) && !text.contains('\0')) {
+            self.text(text, &Place { level: place.level + 1, possible: true, ..place.clone() });
+        }
+    }
+}
