@@ -44,7 +44,7 @@ pub struct Confinement {
     pub network: Network,
     /// Ports of 127.0.0.1 on which the helper listens inside the process's own network, for
     /// [`Process::listeners`](crate::Process::listeners). A new network has all of them free. Wants
-    /// [`Network::Loopback`].
+    /// [`Network::Loopback`]; at most 253.
     pub listen: Vec<u16>,
 }
 

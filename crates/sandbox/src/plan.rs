@@ -8,11 +8,14 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::boundary::{Access, MaskKind, Network};
+use crate::boundary::{Access, Grant, MaskKind, Network};
 use crate::confinement::{Class, Confinement, Limits};
 use crate::error::{Field, SandboxError};
-use crate::grants::system_grants;
+use crate::grants::{secrets, system_grants, system_grants_in_pieces};
 use crate::{landlock, seccomp, wire};
+
+/// As many descriptors as one message carries.
+pub(crate) const MOST_LISTENERS: usize = 253;
 
 /// What the helper installs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub(crate) struct Hold {
     /// The caller's come first, then the system's.
     pub(crate) grants: Vec<(CString, Access)>,
     pub(crate) masks: Vec<(CString, MaskKind)>,
+    /// What is hidden besides.
+    pub(crate) secrets: Vec<CString>,
     pub(crate) private: Option<CString>,
     pub(crate) listen: Vec<u16>,
     /// The filter of system calls, compiled; empty for none.
@@ -86,8 +91,13 @@ impl Plan {
         if hold.class != Class::Scoped || !hold.own_root || hold.network != Network::None {
             return None;
         }
-        let filter = seccomp::filter(hold.network, false);
-        Some(Self { hold: Hold { own_root: false, filter, ..hold.clone() }, ..self.clone() })
+        let filter = seccomp::filter(hold.network, false, hold.starts_own());
+        let given = hold.grants.len().saturating_sub(system_grants().len());
+        let system = system_grants_in_pieces();
+        let system = system.iter().filter_map(|grant| granted(grant).ok());
+        let grants = hold.grants.iter().take(given).cloned().chain(system).collect();
+        let hold = Hold { own_root: false, filter, grants, secrets: Vec::new(), ..hold.clone() };
+        Some(Self { hold, ..self.clone() })
     }
 
     /// The plan as bytes.
@@ -148,32 +158,43 @@ impl Hold {
         } else if network == Network::Inherit {
             return not_held(Field::Network);
         }
-        if !listen.is_empty() && network != Network::Loopback {
+        if listen.len() > MOST_LISTENERS || !listen.is_empty() && network != Network::Loopback {
             return not_held(Field::Listen);
         }
-        let granted = |grant: &crate::Grant| Ok((absolute(&grant.path, Field::Grant)?, grant.access));
         let mut grants: Vec<_> = grants.iter().map(granted).collect::<Result<_, SandboxError>>()?;
         let masks = masks.iter().map(|mask| Ok((absolute(&mask.path, Field::Mask)?, mask.kind)));
         let masks = masks.collect::<Result<_, SandboxError>>()?;
         let private = private.as_ref().map(|path| absolute(path, Field::Private)).transpose()?;
-        let mut filter = Vec::new();
+        let mut hidden = Vec::new();
         if class > Class::Advisory {
             for grant in &system_grants() {
                 grants.push(granted(grant)?);
             }
-            filter = seccomp::filter(network, true);
+            for path in secrets() {
+                hidden.push(absolute(path, Field::Mask)?);
+            }
         }
-        Ok(Self {
+        let mut hold = Self {
             class,
             own_root: class > Class::Advisory,
             network,
             landlock: landlock::version_for(class),
             grants,
             masks,
+            secrets: hidden,
             private,
             listen: listen.clone(),
-            filter,
-        })
+            filter: Vec::new(),
+        };
+        if class > Class::Advisory {
+            hold.filter = seccomp::filter(network, true, hold.starts_own());
+        }
+        Ok(hold)
+    }
+
+    /// Whether it may start programs that it wrote.
+    fn starts_own(&self) -> bool {
+        self.grants.iter().any(|(_, access)| *access == Access::WriteExecute)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -190,6 +211,10 @@ impl Hold {
         for (path, kind) in &self.masks {
             put_string(out, path);
             put_number(out, *kind as u64);
+        }
+        put_number(out, self.secrets.len() as u64);
+        for path in &self.secrets {
+            put_string(out, path);
         }
         put_number(out, u64::from(self.private.is_some()));
         if let Some(private) = &self.private {
@@ -211,6 +236,7 @@ impl Hold {
             landlock: u32::try_from(take_number(rest)?).ok()?,
             grants: take_list(rest, |rest| Some((take_string(rest)?, take_one_of(rest, &ACCESSES)?)))?,
             masks: take_list(rest, |rest| Some((take_string(rest)?, take_one_of(rest, &MASK_KINDS)?)))?,
+            secrets: take_list(rest, take_string)?,
             private: if take_flag(rest)? { Some(take_string(rest)?) } else { None },
             listen: take_list(rest, |rest| u16::try_from(take_number(rest)?).ok())?,
             filter: take_bytes(rest)?.to_owned(),
@@ -222,6 +248,10 @@ impl Hold {
 const NETWORKS: [Network; 3] = [Network::Inherit, Network::None, Network::Loopback];
 const ACCESSES: [Access; 4] = [Access::Read, Access::ReadExecute, Access::Write, Access::WriteExecute];
 const MASK_KINDS: [MaskKind; 3] = [MaskKind::Hidden, MaskKind::ReadOnly, MaskKind::NoExecute];
+
+fn granted(grant: &Grant) -> Result<(CString, Access), SandboxError> {
+    Ok((absolute(&grant.path, Field::Grant)?, grant.access))
+}
 
 fn c_string(bytes: impl Into<Vec<u8>>, field: Field) -> Result<CString, SandboxError> {
     CString::new(bytes).map_err(|_| SandboxError::NulByte { field })
@@ -298,17 +328,19 @@ mod tests {
         let masks = prop::collection::vec((string(), prop::sample::select(&MASK_KINDS[..])), 0..4);
         let class = prop::sample::select(&Class::ALL[..]);
         let network = prop::sample::select(&NETWORKS[..]);
-        let private = prop::option::of(string());
+        let hidden = prop::collection::vec(string(), 0..3);
+        let private = (hidden, prop::option::of(string()));
         let listen = prop::collection::vec(any::<u16>(), 0..4);
         let filter = prop::collection::vec(any::<u8>(), 0..40);
         ((class, any::<bool>(), network, any::<u32>()), grants, masks, private, listen, filter).prop_map(
-            |((class, own_root, network, landlock), grants, masks, private, listen, filter)| Hold {
+            |((class, own_root, network, landlock), grants, masks, (secrets, private), listen, filter)| Hold {
                 class,
                 own_root,
                 network,
                 landlock,
                 grants,
                 masks,
+                secrets,
                 private,
                 listen,
                 filter,

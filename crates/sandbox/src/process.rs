@@ -31,7 +31,7 @@ use crate::enforcement::Enforcement;
 use crate::error::{SandboxError, Step};
 use crate::helper;
 use crate::launch::{Ends, Helper, launch};
-use crate::plan::Plan;
+use crate::plan::{MOST_LISTENERS, Plan};
 use crate::strays;
 use crate::wire::{Failure, GRACE, Installed, PATIENCE, REPORT, REQUEST, Report};
 
@@ -298,11 +298,8 @@ async fn read(reports: &mut OwnedReadHalf) -> Option<(Report, Vec<OwnedFd>)> {
     Some((Report::decode(&record)?, descriptors))
 }
 
-/// As many as a helper may send in one message.
-const MOST_DESCRIPTORS: usize = 253;
-
 fn receive(socket: &tokio::net::UnixStream, into: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_LISTENERS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(into)], &mut ancillary, flags)?;

@@ -6,7 +6,10 @@
 //!
 //! The runtime compiles it; the helper only loads it.
 
-use libc::{SYS_clone, SYS_clone3, SYS_ioctl, SYS_personality, SYS_socket, SYS_socketpair, SYS_unshare, c_long};
+use libc::{
+    SYS_clone, SYS_clone3, SYS_ioctl, SYS_memfd_create, SYS_personality, SYS_prlimit64, SYS_socket, SYS_socketpair,
+    SYS_unshare, c_long,
+};
 
 use crate::boundary::Network;
 
@@ -30,6 +33,8 @@ const ERROR: u32 = 0x0005_0000;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
+/// Of an argument's upper half.
+const HIGH: u32 = if cfg!(target_endian = "big") { 0 } else { 4 };
 
 #[cfg(target_arch = "x86_64")]
 const OURS: u32 = 0xc000_003e;
@@ -115,8 +120,9 @@ const PERSONALITIES: [u32; 5] = [0, 8, 0x2_0000, 0x2_0008, u32::MAX];
 /// Inputs that another process would read as typed.
 const TERMINAL_INPUT: [u32; 2] = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
 
-/// Compiles the filter. Local sockets by name are left free only where a file tree of its own shows no foreign one.
-pub(crate) fn filter(network: Network, own_root: bool) -> Vec<u8> {
+/// Compiles the filter. Local sockets by name are left free only where a file tree of its own shows no foreign one; files
+/// in memory, only for a process that may start what it wrote.
+pub(crate) fn filter(network: Network, own_root: bool, starts_own: bool) -> Vec<u8> {
     let mut program = vec![load(ARCHITECTURE), (JUMP_EQUAL, 1, 0, OURS), refuse(libc::ENOSYS), load(NUMBER)];
     #[cfg(target_arch = "x86_64")]
     program.extend([(JUMP_GREATER_OR_EQUAL, 0, 1, X32), refuse(libc::ENOSYS)]);
@@ -129,6 +135,10 @@ pub(crate) fn filter(network: Network, own_root: bool) -> Vec<u8> {
     on(&mut program, SYS_personality, &allow_values(0, &PERSONALITIES, libc::EPERM));
     on(&mut program, SYS_socket, &sockets(network, own_root));
     on(&mut program, SYS_socketpair, &pairs(own_root));
+    on(&mut program, SYS_prlimit64, &own_limits());
+    if !starts_own {
+        on(&mut program, SYS_memfd_create, &files_in_memory());
+    }
     for number in REFUSED {
         on(&mut program, *number, &[refuse(libc::EPERM)]);
     }
@@ -148,8 +158,7 @@ fn load(offset: u32) -> Instruction {
 
 /// The lower half of an argument, which is all that the kernel looks at in each of those asked for here.
 fn argument(index: u32) -> Instruction {
-    let low = if cfg!(target_endian = "big") { 4 } else { 0 };
-    load(ARGUMENTS + 8 * index + low)
+    load(ARGUMENTS + 8 * index + (4 - HIGH))
 }
 
 fn refuse(errno: i32) -> Instruction {
@@ -187,6 +196,23 @@ fn allow_values(index: u32, values: &[u32], errno: i32) -> Vec<Instruction> {
 
 fn refuse_bits(index: u32, bits: u32) -> Vec<Instruction> {
     vec![argument(index), (AND, 0, 0, bits), (JUMP_EQUAL, 0, 1, 0), allow(), refuse(libc::EPERM)]
+}
+
+/// A process's limits are set from outside it by whoever has the same user, which no namespace of a weaker class keeps
+/// out. Zero is the caller itself.
+fn own_limits() -> Vec<Instruction> {
+    let (ask_low, ask_high) = (argument(2), load(ARGUMENTS + 8 * 2 + HIGH));
+    let mut body = vec![argument(0), (JUMP_EQUAL, 0, 1, 0), allow()];
+    // No new limit: it only asks.
+    body.extend([ask_low, (JUMP_EQUAL, 0, 2, 0), ask_high, (JUMP_EQUAL, 1, 0, 0), refuse(libc::EPERM), allow()]);
+    body
+}
+
+/// A file that has no place in the tree can be started wherever it may not be by name. One that is sealed against that is
+/// allowed; for the others, the kernel seems too old to have any.
+fn files_in_memory() -> Vec<Instruction> {
+    const SEALED: u32 = 0x8;
+    vec![argument(1), (AND, 0, 0, SEALED), (JUMP_EQUAL, 1, 0, 0), allow(), refuse(libc::ENOSYS)]
 }
 
 const LOCAL: u32 = libc::AF_UNIX as u32;

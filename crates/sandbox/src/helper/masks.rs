@@ -5,13 +5,14 @@
 //! removed or linked from inside.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::{Root, attach, copy, is_directory, open, path_of, real_path};
+use super::root::{Root, attach, copy, is_directory, open, real_path};
 use super::{Outcome, at};
 use crate::boundary::MaskKind;
 use crate::error::Step;
@@ -54,14 +55,7 @@ fn collect(hold: &Hold) -> Outcome<BTreeMap<PathBuf, Taken>> {
     let mut masks: BTreeMap<PathBuf, Taken> = BTreeMap::new();
     for (index, (path, kind)) in hold.masks.iter().enumerate() {
         let failed = |errno| at(Step::Mask)(errno).of(index);
-        let real = match open(path) {
-            Ok(found) => real_path(&found).map_err(failed)?,
-            Err(Errno::NOENT | Errno::NOTDIR) => continue,
-            Err(errno) => return Err(failed(errno)),
-        };
-        if path_of(path) == Path::new("/") {
-            return Err(failed(Errno::BUSY));
-        }
+        let Some(real) = resolve(path).map_err(failed)? else { continue };
         let taken = masks.entry(real).or_default();
         taken.count += 1;
         taken.index = index;
@@ -71,7 +65,25 @@ fn collect(hold: &Hold) -> Outcome<BTreeMap<PathBuf, Taken>> {
             MaskKind::NoExecute => taken.execute = true,
         }
     }
+    for path in &hold.secrets {
+        if let Some(real) = resolve(path).map_err(at(Step::Mask))? {
+            masks.entry(real).or_default().all = true;
+        }
+    }
     Ok(masks)
+}
+
+/// Where it lies, without links; `None` where nothing is.
+fn resolve(path: &CStr) -> Result<Option<PathBuf>, Errno> {
+    let found = match open(path) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        found => found?,
+    };
+    match real_path(&found)? {
+        // The root itself is mounted anew anyway.
+        root if root == Path::new("/") => Err(Errno::BUSY),
+        real => Ok(Some(real)),
+    }
 }
 
 fn cover(root: &Root, nodes: &mut Option<Nodes>, point: &OwnedFd, taken: Taken) -> Result<(), Errno> {

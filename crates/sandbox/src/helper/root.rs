@@ -363,7 +363,7 @@ fn settle(places: BTreeMap<PathBuf, Place>, private: Option<PathBuf>) -> (Vec<(P
     (settled, private.filter(|_| shown))
 }
 
-pub(super) fn path_of(path: &CStr) -> &Path {
+fn path_of(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 

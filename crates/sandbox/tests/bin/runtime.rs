@@ -1,9 +1,10 @@
 //! A stand-in for the runtime, for what the test binary cannot do to itself: be killed, be replaced on
-//! disk, harden itself, count its own children.
+//! disk, harden itself, count its own children, lose a part of what the host can do.
 //!
 //! It answers in one line on stdout and ends, or stays until it is killed. It is no part of the product.
 
 #![expect(clippy::disallowed_methods, reason = "it stands in for a runtime that calls `spawn`")]
+#![expect(unsafe_code, reason = "a filter of system calls has no safe interface")]
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
-use sandbox::{Confinement, Exit};
+use sandbox::{Access, Class, Confinement, Exit, Grant, Host, Mask, MaskKind, Network};
 use tokio::io::AsyncReadExt;
 
 fn main() {
@@ -21,6 +22,11 @@ fn main() {
         return say(&format!("{:?}", block_on(run("true"))));
     }
     sandbox::helper_main();
+    let mut mode = mode;
+    if mode == "without" {
+        lose(&arguments.next().unwrap_or_default());
+        mode = arguments.next().unwrap_or_default();
+    }
     let script = arguments.next().unwrap_or_default();
     match mode.as_str() {
         "run" => say(&format!("{:?}", block_on(run(&script)))),
@@ -39,6 +45,8 @@ fn main() {
             say(&format!("{hardened:?} {:?}", written.map_err(|error| error.kind())));
         }
         "bystanders" => say(&block_on(bystanders(&script)).unwrap_or_else(|error| error.to_string())),
+        "probe" => say(&format!("{:?}", Host::probe(None))),
+        "escapes" => say(&block_on(escapes(&script, &arguments.collect::<Vec<_>>())).unwrap_or_else(|error| error)),
         "crowd" => say(&block_on(crowd())),
         "stay" => block_on(async {
             let process = sandbox::spawn(&shell(&script)).await;
@@ -102,6 +110,73 @@ async fn crowd() -> String {
         good += usize::from(task.await.unwrap_or_default());
     }
     format!("{good} {:?}", children())
+}
+
+/// Runs the program that tries to get out, in a class and an arena; what is in force, then what it tells.
+async fn escapes(class: &str, arguments: &[String]) -> Result<String, String> {
+    let class = Class::ALL.into_iter().find(|known| known.name() == class).ok_or("no such class")?;
+    let base = std::path::PathBuf::from(arguments.first().ok_or("no arena")?);
+    let mut confinement = Confinement::new(base.join("bin/sandbox-escape"), base.join("work"));
+    confinement.argv.extend(arguments.iter().map(Into::into));
+    confinement.argv.insert(3, std::process::id().to_string().into());
+    confinement.env.push(("ONLY".into(), "one".into()));
+    confinement.class = class;
+    if class > Class::Advisory {
+        confinement.network = if class == Class::Scoped { Network::None } else { Network::Loopback };
+        confinement.private = Some(base.join("private"));
+        confinement.grants.push(Grant::new(base.join("work"), Access::Write));
+        confinement.grants.push(Grant::new(base.join("bin"), Access::ReadExecute));
+        let masks = [
+            (".env", MaskKind::Hidden),
+            ("link to .env", MaskKind::Hidden),
+            ("secrets", MaskKind::Hidden),
+            ("secrets/read-only", MaskKind::ReadOnly),
+            ("parent/.env", MaskKind::Hidden),
+            ("read-only", MaskKind::ReadOnly),
+            ("tree", MaskKind::ReadOnly),
+            ("tree/hidden", MaskKind::Hidden),
+        ];
+        confinement.masks = masks.map(|(name, kind)| Mask::new(base.join("work").join(name), kind)).into();
+    }
+    let (mut process, enforcement) = sandbox::spawn(&confinement)
+        .await
+        .map_err(|error| format!("refused: {}", error.layer().map_or("no layer", sandbox::Layer::name)))?;
+    let own = if enforcement.namespaces.iter().next().is_some() { "own tree" } else { "no namespaces" };
+    let mut text = format!("{}, {own}, {} masked\n", enforcement.class, enforcement.masked);
+    if let Some(mut stdout) = process.stdout.take() {
+        stdout.read_to_string(&mut text).await.map_err(|error| error.to_string())?;
+    }
+    let exit = process.wait().await.map_err(|error| error.to_string())?;
+    Ok(format!("{text}{exit:?}"))
+}
+
+/// Makes the kernel refuse a layer, to this process and all that it starts, as a container's profile does.
+fn lose(layer: &str) {
+    // The call, bits of its first argument that are refused (0: all calls), and the error.
+    let (number, bits, errno) = match layer {
+        "landlock" => (libc::SYS_landlock_create_ruleset, 0, libc::ENOSYS),
+        "seccomp" => (libc::SYS_seccomp, 0, libc::EINVAL),
+        "network" => (libc::SYS_unshare, libc::CLONE_NEWNET, libc::EPERM),
+        _ => (libc::SYS_unshare, libc::CLONE_NEWUSER, libc::EPERM),
+    };
+    let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let refused = 0x0005_0000 | errno.unsigned_abs();
+    let if_bits = if bits == 0 { (0x06, 0, 0, refused) } else { (0x54, 0, 0, bits.unsigned_abs()) };
+    let mut filter = [
+        op(0x20, 0, 0, 0),
+        op(0x15, 0, 4, u32::try_from(number).unwrap_or_default()),
+        op(0x20, 0, 0, 16),
+        op(if_bits.0, if_bits.1, if_bits.2, if_bits.3),
+        op(0x15, 1, 0, 0),
+        op(0x06, 0, 0, refused),
+        op(0x06, 0, 0, 0x7fff_0000),
+    ];
+    let program = libc::sock_fprog { len: 7, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel reads the program and its seven instructions, and checks them.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program);
+    }
 }
 
 fn children() -> String {
