@@ -66,7 +66,8 @@ fn is_covered(entry: &Host, host: &Host) -> bool {
     match (entry, host) {
         (Host::Name(entry), Host::Name(name)) => entry == name,
         (Host::Below(entry), Host::Name(name)) => {
-            name.strip_suffix(entry.as_str()).is_some_and(|front| front.len() > 1 && front.ends_with('.'))
+            // A target's name has no empty part, so something stands before the dot.
+            name.strip_suffix(entry.as_str()).is_some_and(|front| front.ends_with('.'))
         }
         (Host::Address(entry), Host::Address(address)) => entry == address,
         _ => false,

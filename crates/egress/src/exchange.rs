@@ -23,6 +23,8 @@ use crate::answer::Answer;
 use crate::target::Target;
 use crate::{Egress, Reason, Refusal, Upstream};
 
+/// Bytes of a head that are kept, of a client's and of a service's; hyper takes a little more before it refuses.
+pub(crate) const HEAD: usize = 64 << 10;
 /// What is said about one connection alone, besides what its `connection` header names.
 const HOP: [&str; 10] = [
     "connection",
@@ -98,7 +100,8 @@ fn target(head: &Parts) -> Result<Target, Refusal> {
 
 /// Asks the service; `None` when it gives no answer that can be passed on.
 async fn forward(client: &Client, upstream: Upstream, request: Option<Request<Incoming>>) -> Option<Response<Answer>> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(upstream)).await.ok()?;
+    let (mut sender, connection) =
+        http1::Builder::new().max_buf_size(HEAD).handshake(TokioIo::new(upstream)).await.ok()?;
     let alive = client.alive.clone();
     let mut driver = JoinSet::new();
     driver.spawn(async move {
@@ -138,11 +141,8 @@ fn outgoing(target: &Target, head: Parts, body: Incoming) -> Option<Request<Inco
 }
 
 fn strip_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = names(headers, &CONNECTION)
-        .filter_map(|name| HeaderName::from_bytes(name).ok())
-        // A length that a client calls its connection's own is the message's all the same.
-        .filter(|name| name != CONTENT_LENGTH)
-        .collect();
+    let named: Vec<HeaderName> =
+        names(headers, &CONNECTION).filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
     for name in named {
         headers.remove(name);
     }

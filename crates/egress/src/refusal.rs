@@ -61,7 +61,7 @@ pub enum Reason {
     },
     /// The name was not looked up, or no address took the connection, in time.
     TimedOut,
-    /// It took the request and gave no answer that can be passed on.
+    /// It was connected, and gave no answer that can be passed on. The observer knows it as a connection.
     NoAnswer,
 }
 

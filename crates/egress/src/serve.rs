@@ -1,8 +1,9 @@
 //! The proxy's connections: so many at a time, the others wait to be taken; all of them end with the proxy.
 //!
-//! A connection is one task with all that belongs to it, its tunnel included, so that nothing outlives the
-//! task. A client that goes away ends its request at the service, too. Whatever holds a connection to a
-//! service holds a sender of a channel on which nothing is sent: once the channel is closed, all are gone.
+//! A connection is one task with all that belongs to it, its tunnel included; what drives a request to a
+//! service belongs to the request's answer. So nothing outlives the connection, and a client that goes away
+//! ends its request at the service, too. Whatever holds a connection to a service holds a sender of a channel
+//! on which nothing is sent: once the channel is closed, all are gone.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,11 +23,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::exchange::{self, Client};
+use crate::exchange::{self, Client, HEAD};
 use crate::{Egress, Upstream};
 
-/// Bytes of a head that are kept; hyper takes a little more before it refuses.
-const HEAD: usize = 64 << 10;
 /// Header lines of a head.
 const HEADERS: usize = 100;
 /// What a tunnel holds of each direction.

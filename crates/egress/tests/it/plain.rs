@@ -183,6 +183,31 @@ async fn a_length_beside_an_answers_chunks_counts_for_nothing() {
 }
 
 #[tokio::test]
+async fn an_old_servers_answer_has_an_end_that_can_be_told() {
+    let (listener, port) = listen().await;
+    let (_proxy, proxy, _told) = local();
+    let mut client = TcpStream::connect(proxy).await.unwrap();
+    client.write_all(format!("GET http://localhost:{port}/ HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    until(&mut server, "\r\n\r\n").await;
+    server.write_all(b"HTTP/1.0 200 OK\r\n\r\nold").await.unwrap();
+    drop(server);
+    let answer = until(&mut client, "3\r\nold\r\n0\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("transfer-encoding: chunked\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_may_go_on_sending_after_its_refusal() {
+    let (_proxy, proxy, _told) = local();
+    let mut client = TcpStream::connect(proxy).await.unwrap();
+    client.write_all(b"PUT http://evil.example/ HTTP/1.1\r\ncontent-length: 409600\r\n\r\n").await.unwrap();
+    assert_eq!(parse(&rest(&mut client).await).0, 403);
+    for _ in 0..100 {
+        client.write_all(&[b'x'; 4096]).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_url_without_a_path_asks_for_the_root() {
     let stub = Stub::start(|seen| say(200, seen.target.clone())).await;
     let (_proxy, proxy, _told) = local();
@@ -228,6 +253,18 @@ async fn what_cannot_be_passed_on_is_said() {
             format!("`localhost:{port}` gave no answer that can be passed on; does the service speak HTTP/1.1?\n");
         assert_eq!(parse(&rest(&mut client).await), (502, line.as_str()), "{answer}");
         assert_eq!(told.next().await, format!("http localhost:{port} connected 127.0.0.1:{port}"));
+    }
+}
+
+#[tokio::test]
+async fn a_services_head_has_its_limits() {
+    for (length, status) in [(40_000, 200), (400_000, 502)] {
+        let stub =
+            Stub::start(move |_| Response::builder().header("x", "a".repeat(length)).body(Full::default()).unwrap())
+                .await;
+        let (_proxy, proxy, _told) = local();
+        let request = format!("GET http://localhost:{}/ HTTP/1.1\r\nconnection: close\r\n\r\n", stub.port);
+        assert_eq!(parse(&raw(proxy, request).await).0, status, "{length}");
     }
 }
 
