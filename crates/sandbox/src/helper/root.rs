@@ -126,8 +126,9 @@ impl Root {
     pub(super) fn names_of(&self, path: &Path) -> Vec<PathBuf> {
         let mut names = Vec::new();
         let tmp = Path::new("/tmp");
-        let below_host_tmp = path.starts_with(tmp) && !self.shown.iter().any(|place| path.starts_with(place));
-        if !below_host_tmp {
+        // Of the host's own /tmp nothing shows but places that were granted there, this one or one below it.
+        let shows = |place: &PathBuf| path.starts_with(place) || place.starts_with(path);
+        if !path.starts_with(tmp) || self.shown.iter().any(shows) {
             names.push(path.to_owned());
         }
         if let Some(below) = self.private.as_ref().and_then(|private| path.strip_prefix(private).ok()) {

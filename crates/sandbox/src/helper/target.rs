@@ -96,6 +96,10 @@ fn install(plan: &Plan, ground: &Ground<'_>) -> Outcome<Installed> {
         masked = masks::apply(hold, root)?;
         root.enter().map_err(at(Step::Root))?;
     }
+    if hold.class > Class::Advisory {
+        // Before anything is opened for the program: what it could not enter itself it is not put into.
+        privileges::drop_all(ground.namespaces.contains(Namespace::User)).map_err(at(Step::Privileges))?;
+    }
     rustix::process::umask(Mode::from_raw_mode(plan.umask));
     rustix::process::chdir(plan.cwd.as_c_str()).map_err(at(Step::Directory))?;
     let limits = limit(&plan.limits, counted, ground.namespaces).map_err(at(Step::Limits))?;
@@ -105,7 +109,6 @@ fn install(plan: &Plan, ground: &Ground<'_>) -> Outcome<Installed> {
         rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
         return Ok(installed);
     }
-    privileges::drop_all(ground.namespaces.contains(Namespace::User)).map_err(at(Step::Privileges))?;
     landlock(hold).map_err(at(Step::Landlock))?;
     installed.landlock = hold.landlock;
     sys::load_filter(&hold.filter).map_err(at(Step::Seccomp))?;

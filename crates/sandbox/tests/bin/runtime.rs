@@ -45,11 +45,22 @@ fn main() {
             say(&format!("{hardened:?} {:?}", written.map_err(|error| error.kind())));
         }
         "bystanders" => say(&block_on(bystanders(&script)).unwrap_or_else(|error| error.to_string())),
-        "probe" => say(&format!("{:?}", Host::probe(None))),
+        "probe" => {
+            let host = Host::probe(None);
+            let missing: Vec<_> = Class::ALL.iter().map(|class| (class.name(), host.missing(*class))).collect();
+            say(&format!("{} {missing:?}", host.strongest));
+        }
         "escapes" => say(&block_on(escapes(&script, &arguments.collect::<Vec<_>>())).unwrap_or_else(|error| error)),
         "crowd" => say(&block_on(crowd())),
         "stay" => block_on(async {
-            let process = sandbox::spawn(&shell(&script)).await;
+            let mut confinement = shell(&script);
+            // The class and the workdir, where it is held.
+            if let (Some(class), Some(work)) = (arguments.next(), arguments.next()) {
+                confinement.class = class_of(&class).unwrap_or(Class::Advisory);
+                confinement.network = Network::None;
+                confinement.grants.push(Grant::new(work, Access::Write));
+            }
+            let process = sandbox::spawn(&confinement).await;
             say("started");
             std::future::pending::<()>().await;
             drop(process);
@@ -112,9 +123,13 @@ async fn crowd() -> String {
     format!("{good} {:?}", children())
 }
 
+fn class_of(name: &str) -> Option<Class> {
+    Class::ALL.into_iter().find(|known| known.name() == name)
+}
+
 /// Runs the program that tries to get out, in a class and an arena; what is in force, then what it tells.
 async fn escapes(class: &str, arguments: &[String]) -> Result<String, String> {
-    let class = Class::ALL.into_iter().find(|known| known.name() == class).ok_or("no such class")?;
+    let class = class_of(class).ok_or("no such class")?;
     let base = std::path::PathBuf::from(arguments.first().ok_or("no arena")?);
     let mut confinement = Confinement::new(base.join("bin/sandbox-escape"), base.join("work"));
     confinement.argv.extend(arguments.iter().map(Into::into));

@@ -1,6 +1,8 @@
 //! What the host can back, and what is kept of it.
 
-use sandbox::{Class, Host};
+use std::process::Command;
+
+use sandbox::{Class, Host, Layer};
 
 #[test]
 fn a_try_is_kept_and_a_spoiled_one_is_made_again() {
@@ -40,5 +42,48 @@ fn what_is_missing_fits_what_is_strongest() {
     let host = Host::probe(None);
     for class in Class::ALL {
         assert_eq!(host.missing(class).is_empty(), class <= host.strongest, "{class} {host:?}");
+    }
+}
+
+/// What the host must have, as whoever runs the suite says: names of layers, with commas between.
+#[test]
+fn the_host_has_what_is_said_of_it() {
+    let said = std::env::var("MUR_TEST_HOST").unwrap_or_default();
+    let host = Host::probe(None);
+    for name in said.split(',').filter(|name| !name.is_empty()) {
+        let layer = Layer::ALL.into_iter().find(|layer| layer.name() == name);
+        let layer = layer.unwrap_or_else(|| panic!("`{name}` is no layer"));
+        assert!(host.missing.iter().all(|missing| missing.layer != layer), "{host:?}");
+    }
+}
+
+fn told(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_sandbox-runtime")).args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_layer_that_the_kernel_refuses_is_named() {
+    if Host::probe(None).strongest < Class::Sealed {
+        // Something is missing as it is, and `escapes` asserts what.
+        return;
+    }
+    for (layer, strongest, scoped, sealed) in [
+        ("landlock", "advisory", "[Landlock]", "[Landlock]"),
+        ("seccomp", "advisory", "[Seccomp]", "[Seccomp]"),
+        ("namespaces", "scoped", "[]", "[Namespaces]"),
+        ("network", "scoped", "[]", "[Network]"),
+    ] {
+        let expected = format!("{strongest} [(\"advisory\", []), (\"scoped\", {scoped}), (\"sealed\", {sealed})]\n");
+        assert_eq!(told(&["without", layer, "probe"]), expected);
+    }
+}
+
+#[test]
+fn what_is_missing_says_what_to_do() {
+    for layer in Layer::ALL {
+        let text = layer.to_string();
+        assert!(text.ends_with(layer.remedy()) && !text.contains('\n'), "{text}");
+        assert!(text.contains("missing") || text.contains("cannot"), "{text}");
     }
 }

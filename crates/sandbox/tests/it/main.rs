@@ -14,6 +14,7 @@ mod runtime;
 mod start;
 mod streams;
 mod tree;
+mod work;
 
 use std::path::Path;
 use std::time::Duration;

@@ -6,6 +6,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 
+use sandbox::Class;
+
+use crate::held::classes;
 use crate::{DEADLINE, Lifeline};
 
 const RUNTIME: &str = env!("CARGO_BIN_EXE_sandbox-runtime");
@@ -29,29 +32,35 @@ fn children(of: &Child) -> Vec<Pid> {
 
 #[tokio::test]
 async fn a_runtime_killed_outright_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lifeline");
-    let mut lifeline = Lifeline::new(&path);
-    let script = format!(
-        "exec 9>{}; trap '' TERM HUP
-         (echo up >&9; sleep 1000; :) & (setsid sh -c 'echo up >&9; sleep 1000; :' &)
-         echo up >&9; while :; do sleep 1000; done",
-        path.display()
-    );
-    let mut runtime = runtime(Path::new(RUNTIME), &["stay", &script]).spawn().unwrap();
-    lifeline.heard(3).await;
-    let helpers: Vec<_> = children(&runtime)
-        .into_iter()
-        .map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap())
-        .collect();
-    assert_eq!(helpers.len(), 1);
-    runtime.kill().unwrap();
-    runtime.wait().unwrap();
-    lifeline.cut().await;
-    for helper in helpers {
-        let mut ended = [PollFd::new(&helper, PollFlags::IN)];
-        let deadline = Timespec::try_from(DEADLINE).unwrap();
-        assert_eq!(rustix::event::poll(&mut ended, Some(&deadline)), Ok(1));
+    for class in [&[Class::Advisory][..], &classes()].concat() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lifeline");
+        let mut lifeline = Lifeline::new(&path);
+        let script = format!(
+            "exec 9>{}; trap '' TERM HUP
+             (echo up >&9; sleep 1000; :) & (setsid sh -c 'echo up >&9; sleep 1000; :' &)
+             echo up >&9; while :; do sleep 1000; done",
+            path.display()
+        );
+        let mut arguments = vec!["stay", &script];
+        if class > Class::Advisory {
+            arguments.extend([class.name(), folder.path().to_str().unwrap()]);
+        }
+        let mut runtime = runtime(Path::new(RUNTIME), &arguments).spawn().unwrap();
+        lifeline.heard(3).await;
+        let helpers: Vec<_> = children(&runtime)
+            .into_iter()
+            .map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap())
+            .collect();
+        assert_eq!(helpers.len(), 1);
+        runtime.kill().unwrap();
+        runtime.wait().unwrap();
+        lifeline.cut().await;
+        for helper in helpers {
+            let mut ended = [PollFd::new(&helper, PollFlags::IN)];
+            let deadline = Timespec::try_from(DEADLINE).unwrap();
+            assert_eq!(rustix::event::poll(&mut ended, Some(&deadline)), Ok(1));
+        }
     }
 }
 

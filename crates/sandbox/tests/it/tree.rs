@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use sandbox::{Exit, Process, SandboxError, Stdin};
+use sandbox::{Access, Class, Confinement, Exit, Grant, Process, SandboxError, Stdin};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::held::{classes, held};
 use crate::{Lifeline, Output, finish, run, shell, soon, start};
 
 /// Five processes: plain, in a session of its own, double-forked, double-forked into its own session,
@@ -225,4 +226,114 @@ async fn a_pid_that_is_gone_after_the_wait_is_gone() {
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
     assert_eq!(soon(process.wait()).await.unwrap(), Exit::Signal(9));
     assert_eq!(rustix::process::test_kill_process_group(pid), Err(rustix::io::Errno::SRCH));
+}
+
+/// A folder that a held tree may write to, with a lifeline in it.
+struct Ground {
+    folder: tempfile::TempDir,
+    lifeline: Lifeline,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let lifeline = Lifeline::new(&folder.path().join("lifeline"));
+        Self { folder, lifeline }
+    }
+
+    fn family(&self, class: Class, prelude: &str, last: &str) -> Confinement {
+        let mut confinement = held(class, &family(&self.folder.path().join("lifeline"), prelude, last));
+        confinement.grants.push(Grant::new(self.folder.path(), Access::Write));
+        confinement
+    }
+}
+
+#[tokio::test]
+async fn a_held_tree_ends_when_it_is_asked_to() {
+    for class in classes() {
+        let mut ground = Ground::new();
+        let process = start(&ground.family(class, "", "wait")).await;
+        ground.lifeline.heard(5).await;
+        // Nobody ignores TERM, so the grace is not used up: it is far beyond the deadline.
+        process.terminate(Duration::from_secs(3600));
+        ground.lifeline.cut().await;
+        assert_eq!(soon(process.wait()).await.unwrap(), Exit::Signal(15), "{class}");
+    }
+}
+
+#[tokio::test]
+async fn a_held_tree_that_ignores_it_is_killed() {
+    for class in classes() {
+        let mut ground = Ground::new();
+        let process = start(&ground.family(class, "trap \"\" TERM HUP;", "wait")).await;
+        ground.lifeline.heard(5).await;
+        process.terminate(Duration::from_millis(50));
+        ground.lifeline.cut().await;
+        assert_eq!(soon(process.wait()).await.unwrap(), Exit::Signal(9), "{class}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_held_program_leaves_in_the_background_ends() {
+    for class in classes() {
+        let mut ground = Ground::new();
+        // One of them ignores TERM.
+        let mut confinement = ground.family(class, "trap \"\" TERM;", "read line; exit 7");
+        confinement.stdin = Stdin::Pipe;
+        let mut process = start(&confinement).await;
+        ground.lifeline.heard(5).await;
+        process.stdin.as_mut().unwrap().write_all(b"\n").await.unwrap();
+        assert_eq!(soon(process.wait()).await.unwrap(), Exit::Code(7), "{class}");
+        ground.lifeline.cut_already();
+    }
+}
+
+#[tokio::test]
+async fn a_held_tree_ends_with_its_helper() {
+    for class in classes() {
+        let mut ground = Ground::new();
+        let process = start(&ground.family(class, "trap \"\" TERM HUP;", "wait")).await;
+        ground.lifeline.heard(5).await;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap();
+        let helper = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().parse().unwrap();
+        rustix::process::kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
+        let error = soon(process.wait()).await.unwrap_err();
+        assert!(matches!(error, SandboxError::HelperLost), "{error:?}");
+        // It is told only when nothing is left.
+        ground.lifeline.cut_already();
+    }
+}
+
+#[tokio::test]
+async fn what_breeds_is_killed_in_every_class() {
+    for class in classes() {
+        let mut ground = Ground::new();
+        let script = format!(
+            "exec 9>{}/lifeline; trap '' TERM; echo up >&9
+             breed() {{ while :; do (sleep 0.01) & (setsid sh -c 'sleep 0.01; :' &) ; wait; done; }}
+             breed & (breed &) ; breed",
+            ground.folder.path().display()
+        );
+        let mut confinement = held(class, &script);
+        confinement.grants.push(Grant::new(ground.folder.path(), Access::Write));
+        let process = start(&confinement).await;
+        ground.lifeline.heard(1).await;
+        process.terminate(Duration::ZERO);
+        ground.lifeline.cut().await;
+        assert_eq!(soon(process.wait()).await.unwrap(), Exit::Signal(9), "{class}");
+    }
+}
+
+#[tokio::test]
+async fn exits_come_back_from_every_class() {
+    for class in classes() {
+        for (script, exit) in [
+            ("exit 3", Exit::Code(3)),
+            ("kill -KILL $$", Exit::Signal(9)),
+            ("kill -TERM $$", Exit::Signal(15)),
+            ("kill -INT 0", Exit::Signal(2)),
+        ] {
+            assert_eq!(crate::output(&held(class, script)).await.exit, exit, "{class} {script}");
+        }
+    }
 }
