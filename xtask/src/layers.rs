@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("record", 4),
     ("drivers", 4),
     ("egress", 4),
+    ("mcp", 4),
     ("relay", 5),
     ("store", 5),
     ("tools", 5),
