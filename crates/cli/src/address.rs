@@ -45,6 +45,10 @@ impl Address {
         Ok(Self { listening, key, authentication: manifest.network.authentication.is_some(), skills })
     }
 
+    pub(crate) fn socket(&self) -> SocketAddr {
+        self.listening.address()
+    }
+
     pub(crate) fn url(&self) -> String {
         self.listening.url()
     }

@@ -114,6 +114,9 @@ pub(crate) struct RunArgs {
     /// What the task is for, as a word: `factory` and `commit` let it commit verified work
     #[arg(long, value_name = "NAME", requires = "task", value_parser = action)]
     pub(crate) action: Option<String>,
+    /// Print what the capsule may reach on this host and how far that is held, and launch nothing
+    #[arg(long)]
+    pub(crate) explain_scope: bool,
     /// Print JSON lines on stdout: one when the session starts, one when it has ended; or one with the error
     #[arg(long)]
     pub(crate) json: bool,

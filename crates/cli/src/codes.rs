@@ -92,8 +92,14 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
     ("E-RUN-052", "the thread that serves the address did not start", "check the limits on threads and open files"),
     (
         "E-CAP-003",
-        "the host or this version cannot back the containment floor",
-        "lower `capabilities.containment` or `--containment` if the agent may do what your account may do",
+        "the host cannot back the containment floor",
+        "`mur doctor` shows what is missing; lower `capabilities.containment` or `--containment` only if the agent may do \
+         what your account may do",
+    ),
+    (
+        "W-CAP-001",
+        "the manifest bounds what processes reach, and this host does not enforce it",
+        "`mur run --explain-scope` says what holds; set a floor with `capabilities.containment` to refuse instead",
     ),
     ("E-DRV-001", "there is no driver of that name", "the drivers are `anthropic`, `openai` and `scripted`"),
     ("E-DRV-002", "the driver's endpoint is no usable URL", "write `gateway.endpoint` as in `https://api.example.com`"),

@@ -5,6 +5,7 @@
 //! of the shell names must be there at launch: nothing that a manifest declares is silently missing.
 
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use manifest::{Credential, Gateway, Manifest, UpstreamAuth};
@@ -12,7 +13,7 @@ use record::Home;
 use relay::{Upstream, UpstreamConfig};
 use runtime::CredentialTrace;
 use secrets::{Keyring, LiveCredential, Lookup, Redactor, Reference, Secret, Source, Vault};
-use tools::{GatewayGrant, OpenGateway};
+use tools::{GatewayGrant, OpenGateway, ReservedGateway};
 
 use crate::failure::Failure;
 
@@ -78,7 +79,8 @@ impl Credentials {
         for declared in manifest.capabilities.shell.gateways() {
             let name = declared.name.as_str();
             let gateway = self.gateway(&format!("shell:{name}"), &declared.gateway, declared.upstream_auth.as_ref())?;
-            gateways.of_shell.push(GatewayGrant { variable: format!("MURMUR_GATEWAY_{name}"), gateway });
+            let variables = vec![format!("MURMUR_GATEWAY_{name}")];
+            gateways.of_shell.push(GatewayGrant { variables, gateway });
         }
         Ok(gateways)
     }
@@ -124,17 +126,21 @@ impl Gateways {
 struct Service(Upstream);
 
 impl tools::Gateway for Service {
-    fn open(&self) -> io::Result<Box<dyn OpenGateway>> {
-        let gateway = self.0.open().map_err(io::Error::other)?;
-        Ok(Box::new(Open(gateway)))
+    fn reserve(&self, address: SocketAddr) -> io::Result<Box<dyn ReservedGateway>> {
+        let reserved = self.0.reserve(address).map_err(io::Error::other)?;
+        Ok(Box::new(Address(reserved)))
     }
 }
 
-struct Open(relay::Gateway);
+struct Address(relay::Reserved);
 
-impl OpenGateway for Open {
+impl ReservedGateway for Address {
     fn url(&self) -> &str {
         self.0.url()
+    }
+
+    fn serve(self: Box<Self>, listener: TcpListener) -> io::Result<OpenGateway> {
+        Ok(Box::new(self.0.serve(listener).map_err(io::Error::other)?))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A tool is made because the manifest declares it, and for no other reason.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use secrets::Redactor;
 use tempfile::TempDir;
 use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes, ToolError};
 
+use crate::boundary::{Boundary, starts_processes};
 use crate::credentials::Gateways;
 use crate::failure::Failure;
 use crate::place::{self, real};
@@ -38,12 +40,6 @@ pub(crate) fn scratch(manifest: &Manifest) -> Result<Option<TempDir>, Failure> {
     Ok(Some(dir))
 }
 
-fn starts_processes(manifest: &Manifest) -> bool {
-    use BuiltinTool::{GitCommit, GitDiff, GitStatus, ShellExec};
-    let by_tool = [ShellExec, GitStatus, GitDiff, GitCommit].into_iter().any(|tool| manifest.grants(tool));
-    by_tool || !manifest.capabilities.shell.allow.is_empty() || manifest.tools().next().is_some()
-}
-
 /// What a session's agent works with.
 pub(crate) struct Equipment {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
@@ -52,14 +48,22 @@ pub(crate) struct Equipment {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What the tools of one session share beside its directories.
+pub(crate) struct Session<'a> {
+    pub(crate) redactor: &'a Redactor,
+    pub(crate) gateways: &'a Gateways,
+    pub(crate) boundary: &'a Boundary,
+    /// Where the session itself answers.
+    pub(crate) own: &'a [SocketAddr],
+}
+
 /// The tools that the manifest grants, and the rules that bound them.
 pub(crate) fn equip(
     loaded: &Loaded,
     home: &Home,
     workdir: &Path,
     scratch: Option<&TempDir>,
-    redactor: &Redactor,
-    gateways: &Gateways,
+    session: &Session<'_>,
 ) -> Result<Equipment, Failure> {
     let capabilities = &loaded.manifest.capabilities;
     let root =
@@ -67,15 +71,13 @@ pub(crate) fn equip(
     let environment = Environment::open(&root).map_err(|error| unusable(&error))?;
     let mut warnings = Vec::new();
     let rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
-    let processes = scratch.map(|scratch| {
-        Arc::new(processes(&loaded.manifest, workdir, &environment, scratch.path(), redactor, gateways))
-    });
+    let processes = scratch.map(|scratch| Arc::new(processes(loaded, workdir, &environment, scratch.path(), session)));
     for name in processes.iter().flat_map(|shared| shared.environment.withheld()) {
         warnings.push(format!(
             "warning: `{name}` is granted to processes but holds a credential of this session; they do not get it\n"
         ));
     }
-    let tools = tools(loaded, &environment, processes.as_ref(), gateways).map_err(|error| unusable(&error))?;
+    let tools = tools(loaded, &environment, processes.as_ref(), session.gateways).map_err(|error| unusable(&error))?;
     Ok(Equipment { tools, rules, warnings })
 }
 
@@ -83,12 +85,13 @@ pub(crate) fn equip(
 /// launch would refuse of them.
 pub(crate) fn try_tools(loaded: &Loaded, redactor: &Redactor) -> Result<(), Failure> {
     let dir = &loaded.dir;
-    let gateways = Gateways::default();
+    let (gateways, boundary) = (Gateways::default(), Boundary::none());
+    let session = Session { redactor, gateways: &gateways, boundary: &boundary, own: &[] };
     let trial = || {
         let environment = Environment::open(dir)?;
         // Nothing is started, so no directory has to be there for it.
-        let processes = starts_processes(&loaded.manifest)
-            .then(|| Arc::new(processes(&loaded.manifest, dir, &environment, dir, redactor, &gateways)));
+        let processes =
+            starts_processes(&loaded.manifest).then(|| Arc::new(processes(loaded, dir, &environment, dir, &session)));
         tools(loaded, &environment, processes.as_ref(), &gateways).map(drop)
     };
     trial().map_err(|error| unusable(&error))
@@ -178,23 +181,28 @@ fn builtin(
 }
 
 fn processes(
-    manifest: &Manifest,
+    loaded: &Loaded,
     workdir: &Path,
     environment: &Environment,
     scratch: &Path,
-    redactor: &Redactor,
-    gateways: &Gateways,
+    session: &Session<'_>,
 ) -> Processes {
-    let grant = EnvironmentGrant::from(&manifest.capabilities);
+    let capabilities = &loaded.manifest.capabilities;
+    let grant = EnvironmentGrant::from(capabilities);
     let (home, tmp) = (scratch.join("home"), scratch.join("tmp"));
     let directories = Directories { root: environment.root(), home: &home, tmp: &tmp };
+    let variables = ProcessEnvironment::new(std::env::vars_os(), &grant, directories, session.redactor);
+    let programs = capabilities.shell.allow.iter().filter_map(|name| variables.program(name.as_str()));
+    let containment =
+        session.boundary.containment(loaded, (environment.root(), scratch), programs.collect(), session.own);
     Processes {
         workdir: workdir.to_owned(),
-        environment: ProcessEnvironment::new(std::env::vars_os(), &grant, directories, redactor),
-        limits: tools::process_limits(&manifest.capabilities.resources),
-        gateways: gateways.of_shell.clone(),
-        timeout: Duration::from_secs(manifest.capabilities.shell.timeout_secs),
-        redactor: redactor.clone(),
+        environment: variables,
+        limits: tools::process_limits(&capabilities.resources),
+        containment,
+        gateways: session.gateways.of_shell.clone(),
+        timeout: Duration::from_secs(capabilities.shell.timeout_secs),
+        redactor: session.redactor.clone(),
     }
 }
 

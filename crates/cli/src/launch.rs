@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manifest::{BuiltinDriver, Capture, Containment, Loaded, Manifest, TaskAcceptance};
+use manifest::{BuiltinDriver, Capture, Loaded, Manifest, TaskAcceptance};
 use policy::{Policy, Rules, Tool};
 use record::{Home, TraceKey};
 use runtime::{
@@ -20,14 +20,16 @@ use store::StoreConfig;
 use vocab::{ContextId, SessionId, SystemClock};
 
 use crate::address::Address;
-use crate::args::{Class, RunArgs};
+use crate::args::RunArgs;
+use crate::boundary::Boundary;
 use crate::choices::{self, Choices};
 use crate::credentials;
-use crate::equip::{equip, missing_grant, scratch, try_tools};
+use crate::equip::{self, equip, missing_grant, scratch, try_tools};
 use crate::export::Export;
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
 use crate::resume::Earlier;
+use crate::scope::{self, Places, Scope};
 use crate::settings::{self, LateBoundaries};
 
 /// A session that is ready to start.
@@ -49,6 +51,7 @@ pub(crate) struct Launch {
     guidance: Guidance,
     belongings: Belongings,
     warnings: Vec<String>,
+    boundary: Boundary,
 }
 
 /// What a session has around it.
@@ -61,15 +64,10 @@ pub(crate) struct Surroundings {
 impl Launch {
     /// Reads, checks and resolves everything; makes the workdir last.
     pub(crate) fn prepare(args: &RunArgs) -> Result<Self, Failure> {
-        let loaded = manifest::load(&args.path)
-            .map_err(|rejected| Failure::findings(rejected.diagnostics(), rejected.render()))?;
-        let unsupported = manifest::unsupported(&loaded);
-        if !unsupported.is_empty() {
-            let rendered: Vec<String> = unsupported.iter().map(manifest::Diagnostic::render).collect();
-            return Err(Failure::findings(&unsupported, rendered.join("\n")));
-        }
-        floor(&loaded.manifest, args.containment)?;
+        let loaded = load(&args.path)?;
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
+        let boundary = Boundary::find(&loaded.manifest, args.containment, Some(home.path()));
+        boundary.require()?;
         let redactor = Redactor::new();
         let choices = Choices::prepare(&loaded.manifest, &home, &redactor)?;
         let store = settings::config(&home)?;
@@ -92,11 +90,14 @@ impl Launch {
             None => made_workdir(&loaded, &session, &home, &mut belongings)?,
         };
         belongings.scratch = scratch(&loaded.manifest)?;
-        let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &redactor, &gateways)?;
+        let own = [address.socket()];
+        let shared = equip::Session { redactor: &redactor, gateways: &gateways, boundary: &boundary, own: &own };
+        let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &shared)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
         warnings.extend(choices.warnings.iter().cloned());
         warnings.extend(equipment.warnings);
         warnings.extend(address.warning());
+        warnings.extend(boundary.warning(&loaded.manifest));
         let guidance = guidance(&loaded.manifest);
         let operator = args.system_prompt.as_deref().or(loaded.manifest.inference.system_prompt.as_deref());
         let system = system_prompt(operator, &guidance.documents, &guidance.skills);
@@ -122,6 +123,7 @@ impl Launch {
             guidance,
             belongings,
             warnings,
+            boundary,
         })
     }
 
@@ -178,8 +180,21 @@ impl Launch {
         &self.warnings
     }
 
+    /// What the capsule may reach here, for the record.
+    pub(crate) async fn scope(&self) -> serde_json::Value {
+        let scope = self.loaded.manifest.capabilities.filesystem.scope.as_ref();
+        let root = scope.map_or_else(|| self.workdir.clone(), |scope| self.workdir.join(scope.as_str()));
+        let places = Places {
+            root: root.display().to_string(),
+            workdir: self.workdir.display().to_string(),
+            home: self.home.path(),
+        };
+        let rules = scope::Rules::read(&self.store, &settings::base(&self.workdir)).await;
+        Scope::new(&self.loaded, &self.boundary, &places, &rules).to_json()
+    }
+
     /// The setup, and what lives around the session as long as it does.
-    pub(crate) fn into_setup(self, observer: Box<dyn Observer>) -> (Setup, Surroundings) {
+    pub(crate) fn into_setup(self, observer: Box<dyn Observer>, scope: serde_json::Value) -> (Setup, Surroundings) {
         let inference = &self.loaded.manifest.inference;
         let limits = Limits {
             max_turns: inference.max_turns,
@@ -226,11 +241,39 @@ impl Launch {
             telemetry: self.export.as_ref().map(Export::telemetry),
             description: self.loaded.manifest.description.clone(),
             lifecycle: lifecycle(&self.loaded.manifest),
+            effective_grants: Some(scope),
             resumed_from,
             contexts,
         };
         (setup, Surroundings { address: self.address, export: self.export, belongings: self.belongings })
     }
+}
+
+/// Says what a launch with these arguments would give, and makes nothing.
+pub(crate) async fn explain(args: &RunArgs) -> Result<Scope, Failure> {
+    let loaded = load(&args.path)?;
+    let home = Home::from_env().map_err(|error| record_failure(&error))?;
+    let boundary = Boundary::find(&loaded.manifest, args.containment, None);
+    let given = given_workdir(args.workdir.as_deref(), &loaded, &home)?;
+    // One that is made at the launch has no name yet.
+    let workdir = given.unwrap_or_else(|| loaded.dir.join("workdir").join("SESSION"));
+    let scope = loaded.manifest.capabilities.filesystem.scope.as_ref();
+    let root = scope.map_or_else(|| workdir.clone(), |scope| workdir.join(scope.as_str()));
+    let places = Places { root: root.display().to_string(), workdir: workdir.display().to_string(), home: home.path() };
+    let rules = scope::Rules::read(&settings::config(&home)?, &settings::base(&workdir)).await;
+    Ok(Scope::new(&loaded, &boundary, &places, &rules))
+}
+
+/// A manifest that this version can honour whole.
+fn load(path: &Path) -> Result<Loaded, Failure> {
+    let loaded =
+        manifest::load(path).map_err(|rejected| Failure::findings(rejected.diagnostics(), rejected.render()))?;
+    let unsupported = manifest::unsupported(&loaded);
+    if unsupported.is_empty() {
+        return Ok(loaded);
+    }
+    let rendered: Vec<String> = unsupported.iter().map(manifest::Diagnostic::render).collect();
+    Err(Failure::findings(&unsupported, rendered.join("\n")))
 }
 
 /// What a launch on this host would refuse of a capsule whose manifest was accepted.
@@ -246,11 +289,11 @@ pub(crate) struct Trial {
 pub(crate) fn attempt(loaded: &Loaded) -> Trial {
     let manifest = &loaded.manifest;
     let redactor = Redactor::new();
+    let mut refused: Vec<Failure> = Boundary::find(manifest, None, None).require().err().into_iter().collect();
     let missing = match Home::from_env() {
         Ok(home) => credentials::missing(manifest, &home),
         Err(error) => vec![record_failure(&error)],
     };
-    let mut refused: Vec<Failure> = floor(manifest, None).err().into_iter().collect();
     refused.extend(choices::faults(manifest));
     if manifest::unsupported(loaded).is_empty() {
         // A tool that this version does not have cannot be made, which is told already.
@@ -288,27 +331,6 @@ fn no_task() -> Failure {
 /// A record that cannot be written or read.
 pub(crate) fn record_failure(error: &record::Error) -> Failure {
     Failure::unusable(error.to_string()).code(error.code()).hint(error.hint())
-}
-
-/// This version enforces no kernel boundary, so any stronger floor is not met.
-fn floor(manifest: &Manifest, wanted: Option<Class>) -> Result<(), Failure> {
-    let declared = manifest.capabilities.containment.unwrap_or(Containment::Advisory);
-    let asked = match wanted {
-        None | Some(Class::Advisory) => Containment::Advisory,
-        Some(Class::Scoped) => Containment::Scoped,
-        Some(Class::Sealed) => Containment::Sealed,
-    };
-    let floor = declared.max(asked);
-    if floor == Containment::Advisory {
-        return Ok(());
-    }
-    let message = format!(
-        "the containment floor `{}` is not met: this version reaches `advisory`; the file, network and system call \
-         boundaries of the kernel are missing",
-        floor.as_str()
-    );
-    let hint = "lower `capabilities.containment` or `--containment` only if the agent may do what your account may do";
-    Err(Failure::unusable(message).code("E-CAP-003").hint(hint))
 }
 
 fn guidance(manifest: &Manifest) -> Guidance {

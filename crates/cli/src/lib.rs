@@ -11,6 +11,7 @@
 
 mod address;
 mod args;
+mod boundary;
 mod choices;
 mod client;
 mod codes;
@@ -26,9 +27,11 @@ mod progress;
 mod reference;
 mod results;
 mod resume;
+mod scope;
 mod settings;
 mod task;
 mod terminal;
+mod ways;
 
 use std::process::ExitCode;
 

@@ -141,6 +141,7 @@ fn session(took: Arc<Mutex<Vec<u64>>>) -> (Session, SessionHandle, tempfile::Tem
         telemetry: None,
         description: None,
         lifecycle: Lifecycle { acceptance: Acceptance::Queue, after_task: AfterTask::Sleep, ..Lifecycle::default() },
+        effective_grants: None,
         resumed_from: None,
         contexts: Vec::new(),
     };

@@ -195,6 +195,12 @@ impl Document {
 }
 
 impl HardBlock {
+    /// Whether it is about what processes do with files: the kernel can hold them to that, as far as the files exist.
+    #[must_use]
+    pub fn is_about_files(&self) -> bool {
+        self.subject == Subject::Path && self.operations.iter().any(|operation| operation != Operation::Delegate)
+    }
+
     /// The rule in its canonical form.
     #[must_use]
     pub fn to_json(&self) -> Value {

@@ -35,10 +35,12 @@ pub enum Withheld {
 /// A path that exists, without links, and how it is kept from a process; with everything below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mask {
-    /// The path.
+    /// Where.
     pub path: PathBuf,
     /// How.
     pub how: Withheld,
+    /// The rule that asks for it; `None` for what the launch itself protects.
+    pub rule: Option<Arc<str>>,
 }
 
 /// What the kernel is to keep from one process, and what it cannot.
@@ -115,7 +117,6 @@ const OPERATIONS: [(Operation, Withheld); 4] = [
 /// Something that a rule names and that exists.
 struct Named {
     mask: Mask,
-    owner: Owner,
     file: FileId,
     is_directory: bool,
 }
@@ -134,7 +135,7 @@ fn named(rules: &Rules, compiled: &Compiled, unmasked: &mut BTreeSet<Arc<str>>) 
                 let owner = |rule: usize| layer.rule(rule).map(|rule| Arc::clone(&rule.id));
                 let here = prefix.or(exact).and_then(|rule| existing(path, how, owner(rule)));
                 match here {
-                    Some(here) if prefix.is_none() && here.is_directory => unmasked.extend(here.owner),
+                    Some(here) if prefix.is_none() && here.is_directory => unmasked.extend(here.mask.rule),
                     here => found.extend(here),
                 }
             }
@@ -143,21 +144,21 @@ fn named(rules: &Rules, compiled: &Compiled, unmasked: &mut BTreeSet<Arc<str>>) 
     found
 }
 
-fn existing(path: &Path, how: Withheld, owner: Owner) -> Option<Named> {
+fn existing(path: &Path, how: Withheld, rule: Owner) -> Option<Named> {
     let Resolved::Path(real) = realpath(path) else { return None };
     let file = FileId::of(&real)?;
     let is_directory = real.is_dir();
     // The root of everything cannot be taken away from a process that is to run.
-    (real != Path::new("/")).then_some(Named { mask: Mask { path: real, how }, owner, file, is_directory })
+    (real != Path::new("/")).then_some(Named { mask: Mask { path: real, how, rule }, file, is_directory })
 }
 
 impl Gathering<'_> {
     fn name(&mut self, named: Named) {
-        let Named { mask, owner, file, is_directory } = named;
+        let Named { mask: Mask { path, how, rule }, file, is_directory } = named;
         if !is_directory && file.has_other_names() {
-            self.files.entry((file.device, file.inode)).or_default().push((mask.how, owner.clone()));
+            self.files.entry((file.device, file.inode)).or_default().push((how, rule.clone()));
         }
-        self.masks.entry((mask.path, mask.how)).or_insert(owner);
+        self.masks.entry((path, how)).or_insert(rule);
     }
 
     /// Tries the patterns of a document on every name.
@@ -256,7 +257,7 @@ impl Gathering<'_> {
         let Self { masks, mut unmasked, .. } = self;
         let mut kept: Vec<Mask> = Vec::new();
         let mut covering: BTreeSet<(PathBuf, Withheld)> = BTreeSet::new();
-        for ((path, how), owner) in masks {
+        for ((path, how), rule) in masks {
             let covered = path.ancestors().any(|above| {
                 let by = |how| covering.contains(&(above.to_owned(), how));
                 by(Withheld::Hidden) || (above != path && by(how))
@@ -265,12 +266,15 @@ impl Gathering<'_> {
                 continue;
             }
             // What the launch itself protects is never left out.
-            if let (true, Some(owner)) = (kept.len() >= MAX_MASKS, owner) {
-                unmasked.insert(owner);
-                continue;
+            match rule {
+                Some(rule) if kept.len() >= MAX_MASKS => {
+                    unmasked.insert(rule);
+                }
+                rule => {
+                    covering.insert((path.clone(), how));
+                    kept.push(Mask { path, how, rule });
+                }
             }
-            covering.insert((path.clone(), how));
-            kept.push(Mask { path, how });
         }
         Projection { masks: kept, unmasked }
     }

@@ -74,6 +74,19 @@ pub struct ShellFacts {
     pub command: String,
     /// Bytes on stdout and stderr before any cut.
     pub bytes: u64,
+    /// The class of containment that its own installation reported; absent when it never began.
+    pub containment: Option<&'static str>,
+    /// The ids of rules that the kernel did not hold it to, although they cover something that was there.
+    pub unmasked: Vec<String>,
+}
+
+impl ShellFacts {
+    /// Whether the kernel held it to all rules: `full` or `partial`; `None` where it held it to none.
+    #[must_use]
+    pub fn enforcement(&self) -> Option<&'static str> {
+        let word = if self.unmasked.is_empty() { "full" } else { "partial" };
+        self.containment.filter(|class| *class != "advisory").map(|_| word)
+    }
 }
 
 /// What is recorded of a call beside its text.

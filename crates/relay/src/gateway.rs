@@ -4,7 +4,7 @@
 //! call, while its address must not.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -111,22 +111,60 @@ impl Upstream {
         })))
     }
 
-    /// Opens an address for one call, on the runtime that this is called on.
+    /// Opens an address of this host's own for one call, on the runtime that this is called on.
     ///
     /// # Errors
     /// [`Error::Listen`], [`Error::Randomness`].
     pub fn open(&self) -> Result<Gateway, Error> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::Listen)?;
-        listener.set_nonblocking(true).map_err(Error::Listen)?;
-        let address = listener.local_addr().map_err(Error::Listen)?;
-        let listener = TcpListener::from_std(listener).map_err(Error::Listen)?;
+        self.reserve(listener.local_addr().map_err(Error::Listen)?)?.serve(listener)
+    }
+
+    /// What will stand at `address` for one call. Nothing listens there yet: it may be in a network of which
+    /// there is nothing so far.
+    ///
+    /// # Errors
+    /// [`Error::Randomness`].
+    pub fn reserve(&self, address: SocketAddr) -> Result<Reserved, Error> {
         let mut random = [0; 32];
         SystemRandom::new().fill(&mut random).map_err(|_| Error::Randomness)?;
         let token = BASE64.encode(random);
-        let url = format!("http://{address}/{token}");
-        let site = Arc::new(Site { service: Arc::clone(&self.0), token, closed: AtomicBool::new(false) });
+        Ok(Reserved { url: format!("http://{address}/{token}"), service: Arc::clone(&self.0), token })
+    }
+}
+
+/// A gateway that does not listen yet.
+pub struct Reserved {
+    url: String,
+    service: Arc<Service>,
+    token: String,
+}
+
+impl Reserved {
+    /// What the gateway's [`url`](Gateway::url) is going to be.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Answers at a socket that listens at the address, on the runtime that this is called on. The socket may belong
+    /// to another network than this process.
+    ///
+    /// # Errors
+    /// [`Error::Listen`].
+    pub fn serve(self, listener: std::net::TcpListener) -> Result<Gateway, Error> {
+        listener.set_nonblocking(true).map_err(Error::Listen)?;
+        let listener = TcpListener::from_std(listener).map_err(Error::Listen)?;
+        let Self { url, service, token } = self;
+        let site = Arc::new(Site { service, token, closed: AtomicBool::new(false) });
         let task = tokio::spawn(serve::run(listener, Arc::clone(&site))).abort_handle();
         Ok(Gateway { url, site, task })
+    }
+}
+
+impl fmt::Debug for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reserved")
     }
 }
 

@@ -39,4 +39,4 @@ mod upload;
 
 pub use auth::UpstreamAuth;
 pub use error::Error;
-pub use gateway::{Gateway, Limits, Upstream, UpstreamConfig};
+pub use gateway::{Gateway, Limits, Reserved, Upstream, UpstreamConfig};

@@ -83,6 +83,8 @@ pub struct Setup {
     pub description: Option<String>,
     /// How the session takes tasks and when it ends.
     pub lifecycle: Lifecycle,
+    /// What the capsule may reach on this host, for the record.
+    pub effective_grants: Option<serde_json::Value>,
     /// The session that this one resumes.
     pub resumed_from: Option<SessionId>,
     /// Conversations of before that tasks may go on with.
@@ -213,7 +215,7 @@ impl Session {
             resumed_from: setup.resumed_from.as_ref(),
             control: declared.as_ref(),
             inference_choices: offered.as_ref(),
-            effective_grants: None,
+            effective_grants: setup.effective_grants.as_ref(),
         };
         let span = TraceContext::fresh();
         let start = outbox.measured(None, line, Some(Span { context: span, parent: None, took: Duration::ZERO }))?;

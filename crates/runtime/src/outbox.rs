@@ -246,6 +246,7 @@ impl Outbox {
             span,
         )?;
         if let Some(shell) = &shown.facts.shell {
+            let unmasked: Vec<&str> = shell.unmasked.iter().map(String::as_str).collect();
             let event = Shell {
                 turn,
                 task_id,
@@ -254,6 +255,9 @@ impl Outbox {
                 command: Body::Text(&shell.command),
                 exit_code: shown.facts.exit_code,
                 bytes: shell.bytes,
+                containment: shell.containment,
+                enforcement: shell.enforcement(),
+                unmasked_rules: Some(unmasked.as_slice()).filter(|rules| !rules.is_empty()),
                 duration_ms,
             };
             self.event(Some(&line), event)?;

@@ -1,54 +1,66 @@
 //! Services that a call's processes reach with a credential that they never hold.
 //!
 //! A process gets an address in a variable of its environment. What stands behind the address, and the
-//! credential, are somebody else's: a tool only says when the address begins and ends, which is with the
-//! process tree.
+//! credential, are somebody else's: a tool only says where the address is, which is in the process's own network
+//! where it has one, and when it ends, which is with the process tree.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-
-use crate::proc::ProcessError;
 
 /// A service behind a gateway, for the session.
 pub trait Gateway: Debug + Send + Sync {
-    /// Opens an address for one process tree, on the tokio runtime that this is called on.
+    /// What will stand at this address for one process tree.
     ///
     /// # Errors
-    /// When the system gives no address.
-    fn open(&self) -> io::Result<Box<dyn OpenGateway>>;
+    /// When the system has no randomness for it.
+    fn reserve(&self, address: SocketAddr) -> io::Result<Box<dyn ReservedGateway>>;
 }
 
-/// An address that ends when this is dropped.
-pub trait OpenGateway: Send + Sync {
+/// A gateway at which nothing listens yet.
+pub trait ReservedGateway: Send + Sync {
     /// What a process uses in place of the service's own address.
     fn url(&self) -> &str;
+
+    /// Answers at a socket that listens at the address, until what this gives is dropped, on the tokio runtime that
+    /// it is called on.
+    ///
+    /// # Errors
+    /// When the system does not let it.
+    fn serve(self: Box<Self>, listener: TcpListener) -> io::Result<OpenGateway>;
 }
 
-/// A gateway, and the variable in which processes find its address.
+/// Whatever answers at an address, as long as it is kept.
+pub type OpenGateway = Box<dyn Send + Sync>;
+
+/// A gateway, and the variables in which processes find its address.
 #[derive(Debug, Clone)]
 pub struct GatewayGrant {
-    /// The variable's name.
-    pub variable: String,
+    /// The variables' names.
+    pub variables: Vec<String>,
     /// The service.
     pub gateway: Arc<dyn Gateway>,
 }
 
-/// Opens an address for each grant and puts it into the environment, in place of a variable of that name.
-pub(crate) fn open_all(
-    grants: &[GatewayGrant],
-    env: &mut Vec<(OsString, OsString)>,
-) -> Result<Vec<Box<dyn OpenGateway>>, ProcessError> {
-    let mut open = Vec::with_capacity(grants.len());
-    for grant in grants {
-        let gateway = grant
-            .gateway
-            .open()
-            .map_err(|source| ProcessError::Gateway { variable: grant.variable.clone(), source })?;
-        env.retain(|(name, _)| *name != *grant.variable);
-        env.push((grant.variable.clone().into(), gateway.url().into()));
-        open.push(gateway);
+impl GatewayGrant {
+    /// Reserves the address and puts it into the environment, in place of variables of these names.
+    pub(crate) fn reserve(
+        &self,
+        address: SocketAddr,
+        env: &mut Vec<(OsString, OsString)>,
+    ) -> io::Result<Box<dyn ReservedGateway>> {
+        let reserved = self.gateway.reserve(address)?;
+        for variable in &self.variables {
+            env.retain(|(name, _)| *name != **variable);
+            env.push((variable.into(), reserved.url().into()));
+        }
+        Ok(reserved)
     }
-    Ok(open)
+
+    /// Its name in messages.
+    pub(crate) fn name(&self) -> &str {
+        self.variables.first().map_or("", String::as_str)
+    }
 }

@@ -34,11 +34,13 @@ mod skill;
 pub use environment::Environment;
 pub use error::ToolError;
 pub use files::Nearest;
-pub use gateway::{Gateway, GatewayGrant, OpenGateway};
+pub use gateway::{Gateway, GatewayGrant, OpenGateway, ReservedGateway};
 pub use git::{git_commit, git_diff, git_status};
 pub use native::native_tool;
 pub use patch::{FileChange, FileDiff, Misfit, ParsedPatch, PatchError};
-pub use proc::{Directories, EnvironmentGrant, ProcessEnvironment, Processes, process_limits};
+pub use proc::{
+    Containment, Directories, EnvironmentGrant, ProcessEnvironment, Processes, own_directory, process_limits,
+};
 pub use registry::{BUILTIN_TOOLS, builtin_tools};
 pub use shell::{shell_binary, shell_exec};
 pub use skill::skill_tools;

@@ -61,7 +61,7 @@ pub fn native_tool(
         shown: command.join(" "),
         dir: package.dir.clone(),
         mutates: effect == StateEffect::Mutate,
-        gateway: gateway.map(|gateway| GatewayGrant { variable: GATEWAY.to_owned(), gateway }),
+        gateway: gateway.map(|gateway| GatewayGrant { variables: vec![GATEWAY.to_owned()], gateway }),
         processes: Arc::clone(processes),
     });
     Ok(definition.tool(move |action, input| {

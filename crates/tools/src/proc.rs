@@ -9,12 +9,14 @@
 //! What a process may do while it runs is the sandbox's business.
 
 mod capture;
+mod containment;
 mod environment;
 mod error;
 mod log;
 mod program;
 mod report;
 mod visible;
+mod ways;
 
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
@@ -32,14 +34,17 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::gateway::{self, GatewayGrant};
+use crate::gateway::GatewayGrant;
 use capture::Capture;
 pub(crate) use capture::Captured;
+pub(crate) use containment::Held;
+pub use containment::{Containment, own_directory};
 pub use environment::{Directories, EnvironmentGrant, ProcessEnvironment};
 pub(crate) use error::{Halt, ProcessError};
 use log::{Log, LogEnd, LogTarget};
 pub(crate) use program::{executable, find};
 pub(crate) use visible::visible;
+use ways::Ways;
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(1);
@@ -56,6 +61,8 @@ pub struct Processes {
     pub environment: ProcessEnvironment,
     /// Resource limits: `capabilities.resources`.
     pub limits: Limits,
+    /// How each is held.
+    pub containment: Containment,
     /// Services that commands and programs of the shell may use: `capabilities.shell.gateways`.
     pub gateways: Vec<GatewayGrant>,
     /// How long one may run: `capabilities.shell.timeout_secs`.
@@ -124,6 +131,8 @@ pub(crate) struct Finished {
     pub(crate) stdout: Stream,
     /// Its error output.
     pub(crate) stderr: Stream,
+    /// What held it; nothing when its start took too long.
+    pub(crate) held: Option<Held>,
 }
 
 /// Starts what was cleared and follows it to its end.
@@ -142,24 +151,32 @@ pub(crate) async fn run(
     }
     let mut confinement = Confinement::new(cleared.path(), job.cwd);
     confinement.argv = job.argv;
-    let mut env = job.env;
-    // They end with the process tree: this function does not return before.
-    let _open = gateway::open_all(&job.gateways, &mut env)?;
-    confinement.env = env;
+    confinement.env = job.env;
     confinement.stdin = job.stdin.map_or(Stdin::Null, Stdin::Bytes);
     confinement.limits = shared.limits;
+    let projected = shared.containment.hold(&mut confinement, &cleared)?;
+    let ways = Ways::reserve(job.gateways.iter().chain(&shared.containment.egress), &mut confinement)?;
     // A program that stops its own helper before the start is reported must not hold the call.
     let Ok(started) = tokio::time::timeout(job.timeout, sandbox::spawn(&confinement)).await else {
-        return Ok(Finished { end: End::TimedOut(job.timeout), stdout: Stream::default(), stderr: Stream::default() });
+        return Ok(Finished::never_began(job.timeout));
     };
-    let (mut process, _enforcement) = started?;
+    let (mut process, enforcement) = started?;
+    let held = Some(projected.held(&enforcement));
+    // They end with the process tree: this function does not return before.
+    let _open = ways.serve(std::mem::take(&mut process.listeners))?;
     let log = job.log.map(|call_id| LogTarget { workdir: shared.workdir.clone(), call_id });
     let stdout = process.stdout.take().map(|pipe| Pump::start(pipe, "stdout", &shared.redactor, log.clone()));
     let stderr = process.stderr.take().map(|pipe| Pump::start(pipe, "stderr", &shared.redactor, log));
     let end = follow(&process, job.timeout, cancel).await;
     let until = Instant::now() + PATIENCE * 2;
     let (stdout, stderr) = (Pump::finish(stdout, until).await, Pump::finish(stderr, until).await);
-    Ok(Finished { end, stdout, stderr })
+    Ok(Finished { end, stdout, stderr, held })
+}
+
+impl Finished {
+    fn never_began(limit: Duration) -> Self {
+        Self { end: End::TimedOut(limit), stdout: Stream::default(), stderr: Stream::default(), held: None }
+    }
 }
 
 /// Waits for the end, or brings it about.

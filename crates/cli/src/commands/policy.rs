@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use store::{Change, EXECUTION_BOUNDARIES, Edit, MAX_DOCUMENT, Store, StoreError, StoredBoundaries};
 
 use crate::args::{JsonArgs, PolicyAddArgs, PolicyFileArgs, PolicyIdArgs, PolicyLogArgs, PolicyTestArgs};
+use crate::boundary;
 use crate::failure::{FAILED, Failure};
 use crate::output::Output;
 use crate::settings;
@@ -92,7 +93,9 @@ pub(crate) fn test(args: &PolicyTestArgs) -> Result<u8, Failure> {
         (None, Some(command)) => (compiled.test_command(command, &base), "execute"),
         (None, None) => return Err(Failure::unusable("give `--path` or `--command`")),
     };
-    print(args.json, || shown::verdict_json(&verdict, operation), || shown::verdict(&verdict))?;
+    // Only what is about files, on a host where a process can have a file tree of its own.
+    let by_kernel = args.path.is_some() && operation != "delegate" && boundary::has_masks();
+    print(args.json, || shown::verdict_json(&verdict, operation, by_kernel), || shown::verdict(&verdict, by_kernel))?;
     Ok(if shown::is_allowed(&verdict) { 0 } else { FAILED })
 }
 

@@ -18,12 +18,18 @@ use crate::export::Export;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::launch::{self, Launch, Surroundings};
 use crate::progress::Progress;
+use crate::scope;
 use crate::task;
 use telling::{Telling, json_line};
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let refused = |failure| refused(args, failure);
     let task = args.task.as_deref().map(task::read).transpose().map_err(refused)?;
+    if args.explain_scope {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        scope::print(&runtime.block_on(launch::explain(args))?, args.json)?;
+        return Ok(0);
+    }
     let launch = Launch::prepare(args).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let status = runtime.block_on(session(args, launch, task));
@@ -38,7 +44,8 @@ async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result
     let sleeps = launch.sleeps();
     let context = launch.context().cloned();
     let progress = Progress::new(launch.session().clone(), launch.patience(), args.quiet, live);
-    let (setup, surroundings) = launch.into_setup(Box::new(progress));
+    let scope = launch.scope().await;
+    let (setup, surroundings) = launch.into_setup(Box::new(progress), scope);
     let Surroundings { address, export, mut belongings } = surroundings;
     let (home, workdir, redactor) = (setup.home.clone(), setup.workdir.clone(), setup.redactor.clone());
     let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;

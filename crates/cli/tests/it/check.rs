@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use crate::binary::{Mur, Ran};
+use crate::containment::lacking;
 use crate::support::{manifest, tree};
 
 fn agent(mur: &Mur, more: &str) -> String {
@@ -48,8 +49,10 @@ fn a_credential_that_is_not_here_is_a_warning() {
 #[test]
 fn what_the_manifest_refuses_and_what_the_host_refuses_are_told_together() {
     let mur = Mur::new();
-    let path = agent(&mur, "capabilities: { containment: sealed }\nlifecycle: { shell_grace_secs: 5 }\n");
-    let ran = mur.run(&["check", &path]);
+    let more = "capabilities: { tools: [shell_exec], containment: sealed }\nlifecycle: { shell_grace_secs: 5 }\n";
+    let path = agent(&mur, more);
+    let Some(mut lacking) = lacking("user", &mur.command(&["check", &path])) else { return };
+    let ran = Ran::of(&mut lacking);
     assert_eq!((ran.status, ran.stdout()), (Some(2), ""), "{ran:?}");
     for code in ["error[E-MAN-004]", "error[E-CAP-003]", "warning[W-RUN-005]"] {
         assert_eq!(ran.stderr.matches(code).count(), 1, "{code}: {}", ran.stderr);

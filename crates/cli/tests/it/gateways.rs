@@ -226,8 +226,10 @@ fn an_injected_secret_is_spent_by_a_tool_that_never_holds_it_and_is_nowhere_else
 #[test]
 fn a_command_spends_the_key_of_a_gateway_of_the_shell_and_only_while_it_runs() {
     let ask = Turn::new().tool("shell_exec", json!({"command": asking("MURMUR_GATEWAY_CRM")}));
+    // Another call's gateway may listen there by now, and knows nothing of it.
     let again = "saved=$(cat address); url=\"${saved#http://}\"; at=\"${url%%/*}\"; \
-                 (exec 3<>\"/dev/tcp/${at%:*}/${at#*:}\") 2>/dev/null && echo open || echo closed";
+                 exec 3<>\"/dev/tcp/${at%:*}/${at#*:}\" || exit 0; \
+                 printf 'GET /%s/echo HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n' \"${url#*/}\" >&3; cat <&3";
     let turns = vec![
         ask,
         Turn::new().tool("shell_exec", json!({"command": "printf %s \"$MURMUR_GATEWAY_CRM\" > address"})),
@@ -243,7 +245,7 @@ fn a_command_spends_the_key_of_a_gateway_of_the_shell_and_only_while_it_runs() {
         of_type(&trace, "tool_call").into_iter().map(|line| line["output"].as_str().unwrap()).collect();
     assert!(outputs[0].contains("GET /shell/echo") && outputs[0].contains("x-crm-key: [redacted]"), "{}", outputs[0]);
     assert!(!outputs[0].contains("MURMUR_GATEWAY_ENDPOINT"), "{}", outputs[0]);
-    assert!(outputs[2].contains("closed"), "{}", outputs[2]);
+    assert!(outputs[2].contains("refused") || outputs[2].contains("HTTP/1.1 404"), "{}", outputs[2]);
     assert!(outputs[3].contains("\nhttp\n"), "{}", outputs[3]);
     assert_eq!(capsule.echo.keys(), [SHELL]);
     assert_eq!(capsule.stage.mur.run(&["stop"]).status, Some(0));

@@ -10,6 +10,7 @@
 
 mod binary;
 mod check;
+mod containment;
 mod control;
 mod doctor;
 mod export;

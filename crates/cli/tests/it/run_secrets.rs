@@ -119,9 +119,8 @@ fn processes_do_not_find_it_in_the_environment_of_the_runtime() {
     stage.succeed();
     let result = &stage.results()[0];
     assert!(result.contains("helper::"), "{result}");
-    assert!(result.contains(" --workdir "), "the runtime was found: {result}");
-    // Nothing is closed to root while the kernel does not confine the process.
-    if !rustix::process::geteuid().is_root() {
+    // Where it has processes of its own, there is no runtime among them. Else nothing of it is closed to root.
+    if !result.contains(" --workdir ") || !rustix::process::geteuid().is_root() {
         assert!(result.contains("runtime::"), "{result}");
     }
 }

@@ -97,6 +97,7 @@ impl Stage {
             telemetry: None,
             description: Some("A fake.".into()),
             lifecycle: setting.lifecycle,
+            effective_grants: None,
             resumed_from: None,
             contexts: Vec::new(),
         };

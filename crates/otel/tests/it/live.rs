@@ -110,6 +110,7 @@ fn stage(model: &ModelServer, receiver: &Receiver) -> Stage {
         telemetry: Some(telemetry),
         description: None,
         lifecycle: Lifecycle::default(),
+        effective_grants: None,
         resumed_from: None,
         contexts: Vec::new(),
     };

@@ -208,6 +208,9 @@ events! {
         command: Body<'a> = "the command text, or the arguments joined for reading";
         exit_code: Option<i32> = "its exit status; absent when a signal ended it";
         bytes: u64 = "bytes on its stdout and stderr before any cut";
+        containment: Option<&'a str> = "`advisory`, `scoped` or `sealed`, as its own installation reported it; absent when it never began";
+        enforcement: Option<&'a str> = "`full`, or `partial` when `unmasked_rules` names any; absent under `advisory`, where the kernel enforces none";
+        unmasked_rules: Option<&'a [&'a str]> = "ids of rules that the kernel did not hold it to, although they cover something that was there";
         duration_ms: u64 = "how long it ran";
     }
     InputRequired(InputRequired) = "input_required", "A tool asked whoever sent the task; the task waits." {

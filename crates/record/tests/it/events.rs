@@ -143,6 +143,9 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             command: Body::Text("ls"),
             exit_code: some(full, 0),
             bytes: 9,
+            containment: some(full, "sealed"),
+            enforcement: some(full, "partial"),
+            unmasked_rules: some(full, &["keys"][..]),
             duration_ms,
         }
         .into(),

@@ -432,6 +432,7 @@ impl Stage {
             telemetry: None,
             description: None,
             lifecycle,
+            effective_grants: None,
             resumed_from: None,
             contexts: Vec::new(),
         };

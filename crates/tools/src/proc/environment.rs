@@ -105,6 +105,12 @@ impl ProcessEnvironment {
         &self.search
     }
 
+    /// The program of this name, as processes are started by name.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        super::find(name, &self.search).ok()
+    }
+
     /// The directory for temporary files.
     pub(crate) fn tmp(&self) -> &Path {
         &self.tmp

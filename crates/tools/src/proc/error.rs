@@ -49,6 +49,12 @@ pub(crate) enum ProcessError {
         /// Why.
         source: std::io::Error,
     },
+    /// The session does not start a process from which something could not be kept.
+    #[error("the kernel cannot keep from a process what the rules of the operator cover here: {}", rules.join(", "))]
+    Unmasked {
+        /// The ids of the rules.
+        rules: Vec<String>,
+    },
     /// The sandbox refused or failed.
     #[error(transparent)]
     Start(#[from] SandboxError),
@@ -132,6 +138,9 @@ impl ProcessError {
                 "`objects/info/alternates` may name a few directories below the working directory, one a line, without quotes",
             ),
             Self::TooManyChanges => Some("ask for a part of them with `path`"),
+            Self::Unmasked { .. } => Some(
+                "the operator can write the rules with `exact` and `prefix`, or lower the containment floor `sealed`",
+            ),
             Self::Start(error) => error.hint(),
             Self::Commit(refused) => refused.hint(),
             Self::ToolProgram { .. }

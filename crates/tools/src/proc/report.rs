@@ -50,6 +50,8 @@ impl Finished {
                 binary: program.to_owned(),
                 command: command.to_owned(),
                 bytes: self.stdout.captured.total.saturating_add(self.stderr.captured.total),
+                containment: self.held.as_ref().map(|held| held.class.name()),
+                unmasked: self.held.as_ref().map(|held| held.unmasked.clone()).unwrap_or_default(),
             }),
         }
     }

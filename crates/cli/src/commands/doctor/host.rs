@@ -1,98 +1,83 @@
 //! The host: the program, the kernel, and the programs that tools need.
 //!
-//! Everything comes from files that the kernel shows. What it does not show there is said to be unknown.
+//! What of the kernel can hold processes is found by trying it, as a launch does.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
+use sandbox::{Cgroup, Class, Host, Layer};
 
 use super::Row;
 
 pub(super) fn rows() -> Vec<Row> {
-    vec![
+    // Not what an earlier launch remembers: somebody asks who has changed something.
+    let host = Host::probe(None);
+    let mut rows = vec![
         Row::ok("mur", format!("version {} for {}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH)),
-        kernel(line("sys/kernel/osrelease")),
-        Row::warn(
+        kernel(&host),
+        containment(&host),
+    ];
+    rows.extend(Layer::ALL.map(|layer| found(&host, layer)));
+    rows.extend([cgroup(host.cgroup), shell(&find("bash"), &find("sh")), git(&find("git"))]);
+    rows
+}
+
+fn kernel(host: &Host) -> Row {
+    if host.kernel.is_empty() {
+        return Row::warn("kernel", "unknown: `/proc` cannot be read", "mount `/proc`");
+    }
+    Row::ok("kernel", format!("{} {}", std::env::consts::OS, host.kernel))
+}
+
+/// What processes of an agent are held by here.
+fn containment(host: &Host) -> Row {
+    let class = host.strongest;
+    match class {
+        Class::Sealed => Row::ok("containment", class.name()),
+        Class::Scoped => Row::warn(
             "containment",
-            "advisory (this version enforces no kernel boundary)",
-            "run only capsules whose tools you would run yourself, or run `mur` in a container",
+            "scoped: no file tree, processes or network of their own, or not all of these",
+            "see the rows below; capsules that declare `network` run as `advisory` where the row `network` fails",
         ),
-        landlock(fs::read_to_string("/sys/kernel/security/lsm").ok()),
-        user_namespaces(
-            line("sys/user/max_user_namespaces"),
-            line("sys/kernel/unprivileged_userns_clone"),
-            line("sys/kernel/apparmor_restrict_unprivileged_userns"),
-        ),
-        seccomp(fs::read_to_string("/proc/self/status").ok()),
-        cgroup(Path::new("/sys/fs/cgroup/cgroup.controllers").exists(), Path::new("/proc/cgroups").exists()),
-        shell(&find("bash"), &find("sh")),
-        git(&find("git")),
-    ]
-}
-
-/// A file below `/proc` that holds one line.
-fn line(name: &str) -> Option<String> {
-    fs::read_to_string(Path::new("/proc").join(name)).ok().map(|text| text.trim().to_owned())
-}
-
-fn kernel(release: Option<String>) -> Row {
-    match release {
-        Some(release) => Row::ok("kernel", format!("{} {release}", std::env::consts::OS)),
-        None => Row::warn("kernel", "unknown: `/proc` cannot be read", "mount `/proc`"),
-    }
-}
-
-fn landlock(lsm: Option<String>) -> Row {
-    match lsm {
-        Some(lsm) if lsm.trim().split(',').any(|module| module == "landlock") => Row::ok("landlock", "active"),
-        Some(_) => Row::warn("landlock", "not active", "add `landlock` to the kernel's `lsm=` list"),
-        None => Row::warn(
-            "landlock",
-            "unknown: `/sys/kernel/security/lsm` cannot be read",
-            "mount securityfs at `/sys/kernel/security`, or ask outside this container",
+        Class::Advisory => Row::warn(
+            "containment",
+            "advisory: processes of an agent can do what your account can",
+            "see the rows below, or run only capsules whose tools you would run yourself",
         ),
     }
 }
 
-/// The kernel's limit and the two switches that distributions add to it.
-fn user_namespaces(limit: Option<String>, debian: Option<String>, apparmor: Option<String>) -> Row {
-    const NAME: &str = "user namespaces";
-    let is_root = rustix::process::geteuid().is_root();
-    match limit.as_deref() {
-        None => Row::warn(NAME, "unknown: the kernel has none, or `/proc` cannot be read", "mount `/proc`"),
-        Some("0") => Row::warn(NAME, "switched off", "set the sysctl `user.max_user_namespaces` above 0"),
-        Some(_) if !is_root && debian.as_deref() == Some("0") => {
-            Row::warn(NAME, "for root alone", "set the sysctl `kernel.unprivileged_userns_clone` to 1")
-        }
-        Some(_) if !is_root && apparmor.as_deref() == Some("1") => Row::warn(
-            NAME,
-            "restricted by AppArmor",
-            "allow `mur` in an AppArmor profile, or set the sysctl `kernel.apparmor_restrict_unprivileged_userns` to 0",
+/// One layer, as the probe found it.
+fn found(host: &Host, layer: Layer) -> Row {
+    let name = layer.name();
+    let missing = |layer| host.missing.iter().find(|missing| missing.layer == layer);
+    if let Some(missing) = missing(layer) {
+        return Row::warn(name, format!("missing: {}", missing.reason), layer.remedy());
+    }
+    // What was not reached, because something that comes before it was refused.
+    let before: &[Layer] = match layer {
+        Layer::Landlock | Layer::Namespaces => &[],
+        Layer::Seccomp => &[Layer::Landlock],
+        Layer::Network => &[Layer::Namespaces],
+        Layer::Processes => &[Layer::Namespaces, Layer::Network],
+    };
+    if before.iter().any(|layer| missing(*layer).is_some()) {
+        return Row::warn(name, "not tried: something that it builds on is missing", "see the other rows");
+    }
+    match (layer, host.landlock_abi) {
+        (Layer::Landlock, Some(version)) => Row::ok(name, format!("version {version} of its rights")),
+        _ => Row::ok(name, "available"),
+    }
+}
+
+fn cgroup(found: Cgroup) -> Row {
+    match found {
+        Cgroup::None => Row::warn(
+            "cgroup",
+            "none that this account may use: limits hold for each process, not for the tree",
+            "delegate a cgroup, for example with `systemd-run --user --scope -p Delegate=yes mur run …`",
         ),
-        Some(limit) => Row::ok(NAME, format!("available, at most {limit}")),
-    }
-}
-
-fn seccomp(status: Option<String>) -> Row {
-    let mode = status
-        .as_deref()
-        .and_then(|status| status.lines().find_map(|line| line.strip_prefix("Seccomp:")))
-        .map(str::trim);
-    match mode {
-        Some("0") => Row::ok("seccomp", "available"),
-        Some(_) => Row::ok("seccomp", "available; this process is filtered already"),
-        None => Row::warn("seccomp", "not available", "use a kernel with `CONFIG_SECCOMP_FILTER`"),
-    }
-}
-
-fn cgroup(unified: bool, any: bool) -> Row {
-    match (unified, any) {
-        (true, _) => Row::ok("cgroup", "version 2"),
-        (false, true) => {
-            Row::warn("cgroup", "version 1, or not mounted", "boot with `systemd.unified_cgroup_hierarchy=1`")
-        }
-        (false, false) => Row::warn("cgroup", "none", "mount cgroup2 at `/sys/fs/cgroup`"),
+        usable => Row::ok("cgroup", format!("{usable}: limits hold for whole process trees")),
     }
 }
 
@@ -125,20 +110,28 @@ fn find(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use sandbox::{Cgroup, Class, Host, Layer, Missing};
+
     use super::super::Status;
-    use super::{cgroup, landlock, seccomp, user_namespaces};
+    use super::{cgroup, containment, found};
 
     #[test]
-    fn what_the_kernel_shows_is_told_as_it_is() {
-        let told = |row: super::Row| (row.status, row.finding);
-        assert_eq!(told(landlock(Some("lockdown,yama,landlock\n".into()))), (Status::Ok, "active".into()));
-        assert_eq!(told(landlock(Some("lockdown,notlandlock".into()))), (Status::Warn, "not active".into()));
-        assert_eq!(landlock(None).status, Status::Warn);
-        assert_eq!(told(seccomp(Some("Name:\tmur\nSeccomp:\t0\n".into()))), (Status::Ok, "available".into()));
-        assert_eq!(seccomp(Some("Name:\tSeccomp:\t0\n".into())).status, Status::Warn);
-        assert_eq!(user_namespaces(Some("0".into()), None, None).status, Status::Warn);
-        let many = user_namespaces(Some("7".into()), Some("1".into()), Some("0".into()));
-        assert_eq!(told(many), (Status::Ok, "available, at most 7".into()));
-        assert_eq!([cgroup(true, true), cgroup(false, true)].map(|row| row.status), [Status::Ok, Status::Warn]);
+    fn what_the_probe_found_is_told_layer_by_layer() {
+        let host = |strongest, layers: &[Layer]| Host {
+            kernel: "6.1".into(),
+            landlock_abi: Some(3),
+            strongest,
+            missing: layers.iter().map(|layer| Missing { layer: *layer, reason: "no".into() }).collect(),
+            cgroup: Cgroup::None,
+        };
+        let told = |host: &Host| Layer::ALL.map(|layer| found(host, layer).finding);
+        let all = "version 3 of its rights";
+        let sealed = host(Class::Sealed, &[]);
+        assert_eq!(told(&sealed), [all, "available", "available", "available", "available"]);
+        assert_eq!(containment(&sealed).status, Status::Ok);
+        let scoped = host(Class::Scoped, &[Layer::Network]);
+        let untried = "not tried: something that it builds on is missing";
+        assert_eq!(told(&scoped), [all, "available", "available", untried, "missing: no"]);
+        assert_eq!((containment(&scoped).status, cgroup(Cgroup::None).status), (Status::Warn, Status::Warn));
     }
 }

@@ -63,29 +63,32 @@ pub(super) fn is_allowed(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Allowed)
 }
 
-pub(super) fn verdict(verdict: &Verdict) -> String {
+pub(super) fn verdict(verdict: &Verdict, by_kernel: bool) -> String {
     match verdict {
         Verdict::Allowed => "allowed: no rule forbids it\n".to_owned(),
         Verdict::Blocked(matched) => {
             let (form, target) = form(&matched.form);
             let why = matched.reason.as_ref().map(|why| format!("\n  {}", name(why))).unwrap_or_default();
-            format!("blocked by the rule `{}`: {form} `{}`{why}\n{NOT_KERNEL}", name(&matched.id), name(&target))
+            let by = if by_kernel { BY_BOTH } else { BY_REVIEW };
+            format!("blocked by the rule `{}`: {form} `{}`{why}\n{by}", name(&matched.id), name(&target))
         }
         Verdict::Unclear(why) => format!("blocked: {}\n", name(why)),
     }
 }
 
-/// Rules bind what the runtime does itself and what it starts, by the text; not yet what a program does.
-const NOT_KERNEL: &str = "  not enforced by the kernel: a program that was started is not held by it\n";
+/// What an agent asks for, and what its programs do.
+const BY_BOTH: &str = "  enforced by the reviews and, over what exists when a program starts, by the kernel\n";
+/// What an agent asks for.
+const BY_REVIEW: &str = "  enforced by the reviews alone: a program that was started is not held by it\n";
 
-pub(super) fn verdict_json(verdict: &Verdict, operation: &str) -> Value {
+pub(super) fn verdict_json(verdict: &Verdict, operation: &str, by_kernel: bool) -> Value {
     match verdict {
         Verdict::Allowed => json!({"operation": operation, "verdict": "allowed"}),
         Verdict::Blocked(matched) => {
             let (form, target) = form(&matched.form);
             json!({
                 "operation": operation, "verdict": "blocked", "rule_id": *matched.id, "reason": matched.reason.as_deref(),
-                "form": form, "target": target, "kernel": false,
+                "form": form, "target": target, "kernel": by_kernel,
             })
         }
         Verdict::Unclear(why) => json!({"operation": operation, "verdict": "blocked", "reason": why}),

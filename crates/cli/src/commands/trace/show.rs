@@ -147,7 +147,11 @@ impl Story<'_> {
         // A task that was under way goes on below a head of its own.
         self.task = Some(task.to_owned());
         let text = body(line, "text", 2 * WIDE);
-        writeln!(self.out, "\n{head}\n  {text}\n  ({bytes}, never started)\n  {style}{}{style:#}{why}", inline(status, WIDE))?;
+        writeln!(
+            self.out,
+            "\n{head}\n  {text}\n  ({bytes}, never started)\n  {style}{}{style:#}{why}",
+            inline(status, WIDE)
+        )?;
         Ok(true)
     }
 

@@ -22,7 +22,10 @@ use sandbox::Limits;
 use secrets::Redactor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tools::{BUILTIN_TOOLS, Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes, builtin_tools};
+use tools::{
+    BUILTIN_TOOLS, Containment, Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes,
+    builtin_tools,
+};
 use vocab::Part;
 
 const HARD_BLOCK: &str = "hard_policy_block:user_configured_hard_block";
@@ -88,6 +91,7 @@ impl Ward {
             workdir: work.clone(),
             environment,
             limits: Limits::default(),
+            containment: Containment::advisory(),
             gateways: Vec::new(),
             timeout: Duration::from_secs(50),
             redactor,

@@ -22,7 +22,7 @@ use sandbox::Limits;
 use secrets::{Redactor, Secret};
 use serde_json::Value;
 use tempfile::TempDir;
-use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes};
+use tools::{Containment, Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes};
 use vocab::Part;
 
 /// Longer than any of it takes on a busy machine.
@@ -72,6 +72,7 @@ impl Host {
             workdir: work.clone(),
             environment,
             limits: Limits::default(),
+            containment: Containment::advisory(),
             gateways: Vec::new(),
             timeout,
             redactor,

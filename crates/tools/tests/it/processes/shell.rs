@@ -16,7 +16,13 @@ async fn a_success_says_how_it_ended_and_what_it_wrote() {
     assert_eq!(seen.text, "exit code 0; stdout 4 bytes, stderr 4 bytes\nstdout:\nout\nstderr:\nerr\n");
     assert!(!seen.is_error && seen.fenced);
     assert_eq!(seen.facts.exit_code, Some(0));
-    let shell = ShellFacts { binary: "bash".to_owned(), command: "echo out; echo err >&2".to_owned(), bytes: 8 };
+    let shell = ShellFacts {
+        binary: "bash".to_owned(),
+        command: "echo out; echo err >&2".to_owned(),
+        bytes: 8,
+        containment: Some("advisory"),
+        unmasked: Vec::new(),
+    };
     assert_eq!(seen.facts.shell, Some(shell));
 }
 

@@ -1,0 +1,133 @@
+//! How every process of a session is held, as far as the sandbox can hold it.
+//!
+//! What a process may use is fixed at the launch; what is taken back from it are the rules that it was cleared by,
+//! as they stand over the files that exist when it starts.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use policy::{Cleared, Tree, Withheld};
+use sandbox::{Access, Class, Confinement, Enforcement, Grant, Mask, MaskKind, Network};
+
+use super::ProcessError;
+use crate::gateway::GatewayGrant;
+
+/// How the processes of one session are held.
+#[derive(Debug)]
+pub struct Containment {
+    /// The class, which the host can back.
+    pub class: Class,
+    /// What processes may use beside the system's programs and `private`.
+    pub grants: Vec<Grant>,
+    /// A directory for their temporary files and their home, which is theirs alone.
+    pub private: Option<PathBuf>,
+    /// The network that they have.
+    pub network: Network,
+    /// The way to the hosts that they may reach, where that is not the host's own network.
+    pub egress: Option<GatewayGrant>,
+    /// Whether a process does not start from which something that a rule covers could not be kept.
+    pub is_strict: bool,
+    tree: Mutex<Tree>,
+}
+
+impl Containment {
+    /// No more than a process group, limits and an environment of its own.
+    #[must_use]
+    pub fn advisory() -> Self {
+        Self::new(Class::Advisory, Network::Inherit)
+    }
+
+    /// This class with this network, and nothing granted yet.
+    #[must_use]
+    pub fn new(class: Class, network: Network) -> Self {
+        Self {
+            class,
+            grants: Vec::new(),
+            private: None,
+            network,
+            egress: None,
+            is_strict: false,
+            tree: Mutex::default(),
+        }
+    }
+
+    /// Adds what holds for a process that was cleared so.
+    pub(super) fn hold(&self, confinement: &mut Confinement, cleared: &Cleared) -> Result<Projected, ProcessError> {
+        if self.class == Class::Advisory {
+            return Ok(Projected::default());
+        }
+        confinement.class = self.class;
+        confinement.grants.clone_from(&self.grants);
+        confinement.private.clone_from(&self.private);
+        confinement.network = self.network;
+        if self.egress.is_some() {
+            // Its own servers, and the gateways beside the proxy, are reached directly.
+            let direct = ["NO_PROXY", "no_proxy"].map(|name| (name.into(), "localhost,127.0.0.1,::1".into()));
+            confinement.env.retain(|(name, _)| !direct.iter().any(|(own, _)| own == name));
+            confinement.env.extend(direct);
+        }
+        // Programs that are named one by one have no names below them.
+        let roots: Vec<PathBuf> = self
+            .grants
+            .iter()
+            .map(|grant| &grant.path)
+            .chain(&self.private)
+            .filter(|path| path.is_dir())
+            .cloned()
+            .collect();
+        // A poisoned lock means that a walk panicked: the next one goes over everything again.
+        let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        let projection = cleared.projection(&mut tree, &roots);
+        if self.is_strict && !projection.unmasked.is_empty() {
+            return Err(ProcessError::Unmasked {
+                rules: projection.unmasked.iter().map(|id| id.to_string()).collect(),
+            });
+        }
+        let rules = projection.masks.iter().filter_map(|mask| mask.rule.clone()).collect();
+        confinement.masks = projection.masks.into_iter().map(mask).collect();
+        Ok(Projected { unmasked: projection.unmasked, masked_by: rules, masks: confinement.masks.len() })
+    }
+}
+
+fn mask(mask: policy::Mask) -> Mask {
+    let kind = match mask.how {
+        Withheld::Hidden => MaskKind::Hidden,
+        Withheld::ReadOnly => MaskKind::ReadOnly,
+        Withheld::NoExecute => MaskKind::NoExecute,
+    };
+    Mask::new(mask.path, kind)
+}
+
+/// What the rules came to for one process.
+#[derive(Debug, Default)]
+pub(super) struct Projected {
+    unmasked: BTreeSet<Arc<str>>,
+    masked_by: BTreeSet<Arc<str>>,
+    masks: usize,
+}
+
+/// What held for one process, as its own installation reported it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) class: Class,
+    /// The rules that only the reviews enforced, although they cover something that was there.
+    pub(crate) unmasked: Vec<String>,
+}
+
+impl Projected {
+    pub(super) fn held(self, enforcement: &Enforcement) -> Held {
+        let Self { mut unmasked, masked_by, masks } = self;
+        if enforcement.masked < masks {
+            unmasked.extend(masked_by);
+        }
+        Held { class: enforcement.class, unmasked: unmasked.iter().map(|id| id.to_string()).collect() }
+    }
+}
+
+/// What the agent may do in its own directory.
+#[must_use]
+pub fn own_directory(class: Class, may_execute: bool) -> Access {
+    // A program that is bounded by the kernel may be the agent's own; in a sealed session it is not even started.
+    if class < Class::Sealed || may_execute { Access::WriteExecute } else { Access::Write }
+}
