@@ -213,9 +213,9 @@ impl Compiled {
                     CommandFinding::Rule(layer.rules.get(index)?.matched(Form::Command(text)))
                 }
                 commands::Found::MayRun(index, text, program) => {
-                    let rule = layer.rules.get(index)?;
+                    let program = program.unwrap_or_else(|| "a program".to_owned());
                     let form = Form::Command(format!("{text} (which {program} may run)"));
-                    CommandFinding::MayRun(rule.matched(form), program)
+                    CommandFinding::MayRun(layer.rules.get(index)?.matched(form))
                 }
                 commands::Found::NotAnalyzable(why) => CommandFinding::NotAnalyzable(why),
             })
@@ -253,7 +253,7 @@ impl Compiled {
     pub fn test_command(&self, text: &str, base: &Base) -> Verdict {
         let analysis = Analysis::of_text(text, &base.workdir, &base.home);
         match self.command(&analysis) {
-            Some(CommandFinding::Rule(matched) | CommandFinding::MayRun(matched, _)) => Verdict::Blocked(matched),
+            Some(CommandFinding::Rule(matched) | CommandFinding::MayRun(matched)) => Verdict::Blocked(matched),
             Some(CommandFinding::NotAnalyzable(why)) => Verdict::Unclear(why),
             None => self.command_paths(&analysis, &LinkIndex::new(&base.workdir)).into_iter().next().into(),
         }

@@ -46,6 +46,7 @@ const HARD_BLOCK: &str = "hard_policy_block:user_configured_hard_block";
 const UNREADABLE: &str = "hard_policy_block:boundaries_unreadable";
 const NOT_ANALYZABLE: &str = "hard_policy_block:command_not_analyzable";
 const PATH_UNCLEAR: &str = "hard_policy_block:path_not_resolvable";
+const MAY_RUN: &str = "it is not run plainly, but given to a program that may run it";
 const NOT_REVIEWED: &str = "the step is not part of what was reviewed";
 pub(crate) const UNRESOLVABLE: &str = "the path's links cannot be followed, so no rule can be tried on where it leads";
 pub(crate) const UNINDEXED: &str = "it may be one of so many files that no rule can be tried on each of them";
@@ -74,13 +75,9 @@ impl Blocker {
     fn command(finding: CommandFinding) -> Self {
         match finding {
             CommandFinding::Rule(matched) => Self::rule(matched),
-            CommandFinding::MayRun(matched, program) => {
+            CommandFinding::MayRun(matched) => {
                 let rule = Self::rule(matched);
-                let reason = format!(
-                    "{}; the command may run it: it is given to `{program}`, which can start programs",
-                    rule.reason
-                );
-                Self { reason: Cow::Owned(reason), ..rule }
+                Self { reason: Cow::Owned(format!("{}; {MAY_RUN}", rule.reason)), ..rule }
             }
             CommandFinding::NotAnalyzable(why) => Self {
                 code: NOT_ANALYZABLE,

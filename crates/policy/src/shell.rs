@@ -13,6 +13,7 @@ mod effects;
 mod evaluated;
 mod expand;
 mod harmless;
+mod input;
 mod named;
 mod programs;
 mod scan;
@@ -28,6 +29,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::Operation;
+
+use input::Input;
 
 pub(crate) use expand::{MAX_ENTRIES, expand};
 pub(crate) use suspects::{Suspect, pieces};
@@ -238,15 +241,6 @@ impl Place {
     }
 }
 
-/// What a command reads as its input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Input {
-    Unknown,
-    Text(String),
-    /// This file.
-    File(Word),
-}
-
 struct Work<'a> {
     analysis: Analysis,
     home: &'a Path,
@@ -262,6 +256,14 @@ struct Work<'a> {
     names: HashSet<String>,
     /// The variables that were given something else than a number.
     open_values: HashSet<String>,
+    /// What commands write.
+    written: Vec<String>,
+    /// Whether a program that may start others takes what others write.
+    takes_written: bool,
+    /// Whether one takes the value of a variable.
+    takes_values: bool,
+    /// Whether anything is a substitution.
+    substitutes: bool,
 }
 
 impl<'a> Work<'a> {
@@ -286,6 +288,10 @@ impl<'a> Work<'a> {
             possible: false,
             names: HashSet::new(),
             open_values: HashSet::new(),
+            written: Vec::new(),
+            takes_written: false,
+            takes_values: false,
+            substitutes: false,
         }
     }
 
@@ -360,6 +366,10 @@ impl<'a> Work<'a> {
             }
         }
         self.judge_values();
+        if self.runs_what_it_writes() {
+            let texts = std::mem::take(&mut self.written);
+            texts.iter().for_each(|text| self.suspect_value("it", text, &Place::at(Path::new("/"))));
+        }
         self.analysis
     }
 }

@@ -20,20 +20,18 @@ use crate::{HardBlock, Match};
 pub(crate) enum CommandFinding {
     Rule(Match),
     /// A program was given what the rule forbids, and may run it.
-    MayRun(Match, String),
+    MayRun(Match),
     NotAnalyzable(&'static str),
 }
 
 /// The same, with the rule's index and the text that it matched.
 pub(super) enum Found {
     Rule(usize, String),
-    /// The same for what a program may run, with its name.
-    MayRun(usize, String, String),
+    /// The same for what a program may run, with its name where that is kept.
+    MayRun(usize, String, Option<String>),
     NotAnalyzable(&'static str),
 }
 
-/// What stands for a program whose name is not kept.
-const A_PROGRAM: &str = "a program in it";
 const OPEN_ARGUMENT: &str = "whether a rule covers it depends on an argument that only the shell will know";
 
 /// The command rules.
@@ -127,7 +125,7 @@ impl CommandSet {
         for simple in analysis.commands() {
             if let Some(rule) = self.simple(simple) {
                 return Some(match simple.is_possible() {
-                    true => Found::MayRun(rule, simple.text().to_owned(), A_PROGRAM.to_owned()),
+                    true => Found::MayRun(rule, simple.text().to_owned(), None),
                     false => Found::Rule(rule, simple.text().to_owned()),
                 });
             }
@@ -147,7 +145,7 @@ impl CommandSet {
 
     /// What the rules say about words that a program may run.
     fn suspect(&self, suspect: &Suspect) -> Option<Found> {
-        let may_run = |rule, text: &str| Found::MayRun(rule, text.to_owned(), suspect.program().to_owned());
+        let may_run = |rule, text: &str| Found::MayRun(rule, text.to_owned(), Some(suspect.program().to_owned()));
         if let Some(rule) = self.text.find(suspect.text().as_bytes()) {
             return Some(may_run(rule, suspect.text()));
         }

@@ -88,9 +88,13 @@ fn subscript(text: &str) -> Option<&str> {
 impl Work<'_> {
     /// Takes over what a word holds.
     pub(super) fn inner(&mut self, inner: Inner, place: &Place) {
+        self.substitutes |= !inner.texts.is_empty();
         self.inner_texts(inner.texts, place);
         inner.evaluated.iter().for_each(|text| self.evaluated(text));
-        inner.assigned.iter().for_each(|name| self.variable(name));
+        for (name, value) in inner.assigned {
+            self.variable(&name);
+            self.suspect_value(&name, &value, place);
+        }
         inner.unclear.into_iter().for_each(|why| self.unclear(why));
     }
 

@@ -3,13 +3,13 @@
 //! Three kinds of programs: those whose way to start others is followed here, exactly; those that start none
 //! (`harmless`); and all others, whose words are looked through (`suspects`).
 
-use super::evaluated::short_has;
+use super::evaluated::{self, short_has};
 use super::scan::Unclear;
 use super::variables::assignment;
 use super::word::Word;
 use super::{Input, Place, Simple, Work, base_name, effects, harmless, wrappers};
 
-const COMPUTED: Unclear = "the name of a program in it is computed";
+pub(super) const COMPUTED: Unclear = "the name of a program in it is computed";
 pub(super) const COMPUTED_TEXT: Unclear = "a text that it gives to a shell is computed";
 pub(super) const SHELL_INPUT: Unclear = "a shell in it reads its commands from an input that is not known";
 pub(super) const ALIAS: Unclear = "it changes what names mean";
@@ -76,7 +76,8 @@ impl Work<'_> {
         let name = match program.known() {
             Some(name) => base_name(name).to_owned(),
             None => {
-                if place.certain {
+                // A number is no program.
+                if place.certain && !evaluated::is_number(program.text()) {
                     self.unclear(COMPUTED);
                 }
                 self.found(words);
@@ -163,6 +164,7 @@ impl Work<'_> {
                 Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
                 Some(script) => {
                     self.script(script, place);
+                    self.suspect(name, args, place);
                     if script.known().is_none_or(effects::is_descriptor) {
                         self.unclear(SHELL_INPUT);
                     }
@@ -260,18 +262,28 @@ impl Work<'_> {
         if command {
             // Some shells let an option stand behind `-c`.
             let text = args.get(at);
+            self.suspect("sh", args.get(at + 1..).unwrap_or_default(), place);
             return self.word_text(text, place);
         }
         match args.get(at).filter(|_| !input) {
             Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
-            Some(script) => self.script_file(script, place),
+            Some(script) => {
+                self.script_file(script, place);
+                // What it does with its arguments and its input is not known.
+                self.suspect("sh", args.get(at + 1..).unwrap_or_default(), place);
+            }
             None => self.input_is_script(place),
         }
     }
 
     /// A file that a shell runs: not one of its descriptors, nor what may be an option.
     fn script_file(&mut self, script: &Word, place: &Place) {
-        let certain = script.known().is_some() || script.lead().contains('/');
+        // A descriptor has a number for a name.
+        let name = script.written().rsplit('/').next().filter(|_| script.written().contains('/'));
+        let named = name.is_some_and(|name| {
+            !matches!(name, "" | "stdin") && !name.contains('\0') && !name.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        let certain = script.known().is_some() || (!script.splits() && (named || script.lead().contains('/')));
         if !certain || effects::is_descriptor(script.lead()) {
             return self.unclear(SHELL_INPUT);
         }
@@ -282,7 +294,7 @@ impl Work<'_> {
         match &place.input {
             Input::Text(text) => self.inner_texts(vec![text.clone()], place),
             Input::File(_) => self.input_file(place),
-            Input::Unknown => self.unclear(SHELL_INPUT),
+            Input::Unknown | Input::Piped | Input::Written(_) => self.unclear(SHELL_INPUT),
         }
     }
 
@@ -436,7 +448,7 @@ fn option_text(word: &Word, option: &str) -> Option<OptionText> {
 }
 
 /// Whether a program is named by a path that is not one of the system's: it is another of the same name, perhaps.
-fn is_foreign(program: &str) -> bool {
+pub(super) fn is_foreign(program: &str) -> bool {
     let Some((directory, _)) = program.rsplit_once('/') else { return false };
     !["/bin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/sbin"].contains(&directory)
 }
@@ -450,36 +462,4 @@ fn is_subscript(word: &Word) -> bool {
         let (before, behind) = word.text().split_at(at);
         name(before) && inside(behind)
     })
-}
-
-/// What a command prints, if that can be told: the text of `echo`, `printf` and `cat` of a known input.
-pub(super) fn printed(words: &[Word], input: &Input) -> Input {
-    let Some(program) = words.first().and_then(Word::known).filter(|name| !is_foreign(name)) else {
-        return Input::Unknown;
-    };
-    let name = base_name(program);
-    let args: Option<Vec<&str>> = words.iter().skip(1).map(Word::known).collect();
-    let Some(args) = args else { return Input::Unknown };
-    match name {
-        "echo" => {
-            let text = args
-                .iter()
-                .skip_while(|arg| {
-                    arg.strip_prefix('-').is_some_and(|rest| !rest.is_empty() && !rest.contains(|c| !"neE".contains(c)))
-                })
-                .copied()
-                .collect::<Vec<_>>()
-                .join(" ");
-            if text.contains('\\') { Input::Unknown } else { Input::Text(text) }
-        }
-        "printf" if args.len() == 1 => {
-            let text = args.concat().replace("\\n", "\n").replace("\\t", "\t");
-            if text.contains(['\\', '%']) { Input::Unknown } else { Input::Text(text) }
-        }
-        "printf" if args.len() == 2 && matches!(args.first(), Some(&"%s" | &"%s\\n")) => {
-            Input::Text(args.get(1).map(|text| (*text).to_owned()).unwrap_or_default())
-        }
-        "cat" | "tee" if args.is_empty() || args == ["-"] => input.clone(),
-        _ => Input::Unknown,
-    }
 }

@@ -141,8 +141,11 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             "<<" | "<<-" => self.here_document(),
             "<<<" => {
                 let target = self.target()?;
-                let text = target.as_ref().and_then(Word::known).map(str::to_owned);
-                self.input = text.map_or(Input::Unknown, Input::Text);
+                self.input = match &target {
+                    Some(word) if word.known().is_some() => Input::Text(word.text().to_owned()),
+                    Some(word) => Input::Written(word.written().to_owned()),
+                    None => Input::Unknown,
+                };
                 Ok(())
             }
             "<" | ">" | ">>" | ">|" | "<>" | "<&" | ">&" | "&>" | "&>>" => {
@@ -177,7 +180,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         let target = self.target()?;
         if operator == "<" {
             // `<(…)` has no word behind it, and what it brings is not known.
-            self.input = target.clone().map_or(Input::Unknown, Input::File);
+            self.input = target.clone().map_or(Input::Piped, Input::File);
         }
         let Some(target) = target else { return Ok(()) };
         if matches!(operator, "<&" | ">&") {
@@ -217,8 +220,8 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             let inner = word::substitutions(body)?;
             self.work.inner(inner, &self.place);
         }
-        self.input =
-            if quoted || !body.contains(['$', '`', '\\']) { Input::Text(body.to_owned()) } else { Input::Unknown };
+        let plain = quoted || !body.contains(['$', '`', '\\']);
+        self.input = if plain { Input::Text(body.to_owned()) } else { Input::Written(body.to_owned()) };
         Ok(())
     }
 
@@ -244,7 +247,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         let own_input = std::mem::replace(&mut self.input, Input::Unknown);
         let piped = std::mem::replace(&mut self.piped, Input::Unknown);
         let input = if own_input == Input::Unknown { piped } else { own_input };
-        let mut printed = Input::Unknown;
+        let mut printed = Input::Piped;
         // What is no pattern or element for this end is a command, whatever stood before it.
         let pattern = self.patterns && matches!(operator, ")" | "|");
         let element = self.open.contains(&Open::Array) && matches!(operator, ")" | "\n");
@@ -256,9 +259,13 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         }
         let place = Place { certain: !pattern && !element && self.place.certain, input, ..self.place.clone() };
         if let Some(words) = self.command_words(words, &place) {
-            printed = super::programs::printed(&words, &place.input);
+            printed = super::input::printed(&words, &place.input);
+            self.work.writes(&words, &place.input);
             self.change_directory(&words);
             self.work.command(words, &place);
+        } else if let Some(text) = place.input.written() {
+            // What a whole construct reads, something in it may run.
+            self.work.suspect_value("it", text, &place);
         }
         if matches!(operator, "|" | "|&") {
             self.piped = printed;
@@ -359,8 +366,11 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                         // It goes through the arguments.
                         Some("do" | "{") => self.work.variable(name),
                         _ => {
-                            if !words.all(|word| evaluated::is_number(word.text())) {
+                            let values: Vec<Word> = words.filter(|word| !evaluated::is_number(word.text())).collect();
+                            if !values.is_empty() {
                                 self.work.variable(name);
+                                let values: Vec<&str> = values.iter().map(Word::written).collect();
+                                self.work.suspect_value(name, &values.join(" "), place);
                             }
                             return None;
                         }

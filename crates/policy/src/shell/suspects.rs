@@ -6,7 +6,7 @@
 //! alone counts. What is put together from pieces while it runs is not seen.
 
 use super::word::Word;
-use super::{Input, Place, Work, scripts};
+use super::{Place, Work, scripts};
 
 /// Letters of options in front of a value in one word.
 const MAX_LETTERS: usize = 4;
@@ -157,7 +157,8 @@ impl Work<'_> {
             suspect.add(word.written());
             self.possible_texts(word.written(), place);
         }
-        if let Input::Text(text) = &place.input {
+        self.takes(args, &place.input);
+        if let Some(text) = place.input.written() {
             let suspect = if input_is_code { &mut programs } else { &mut words };
             suspect.add(text);
             self.possible_texts(text, place);

@@ -4,7 +4,7 @@
 //! is not listed every later word may be the command: all of them are tried, and the words are looked through like
 //! those of a program of which nothing is known.
 
-use super::programs::{MANY_PLACES, MAX_PLACES, SHELL_INPUT, short_options};
+use super::programs::{COMPUTED, MANY_PLACES, MAX_PLACES, SHELL_INPUT, short_options};
 use super::word::Word;
 use super::{Place, Work};
 
@@ -136,6 +136,10 @@ impl Work<'_> {
         {
             self.environment(word, place);
             begin.at += 1;
+        }
+        // A word that the shell takes apart may bring the program along.
+        if place.certain && args.get(..begin.at).unwrap_or_default().iter().any(Word::splits) {
+            self.unclear(COMPUTED);
         }
         let appends = matches!(wrapper.name, "xargs" | "parallel") && begin.replaces.is_none();
         let behind = |from: usize| -> Vec<Word> {

@@ -14,6 +14,7 @@ pub(super) const WITH_OPTIONS: &[(&str, &[&str])] = &[
     ("less", &["-k", "-o", "-O", "--lesskey-file", "--lesskey-src", "--lesskey-content", "+"]),
     ("man", &["-P", "-H", "--pager", "--html", "--preprocessor", "-p", "-C", "--config-file"]),
     ("patch", &["-e", "--ed", "-g", "--get"]),
+    ("printf", &["-v"]),
     ("rg", &["--pre", "--hostname-bin"]),
     ("rsync", &["-e", "--rsh", "--rsync-path", "--config", "--early-input"]),
     ("scp", &["-S", "-o", "-F", "-D"]),

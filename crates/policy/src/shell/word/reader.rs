@@ -26,8 +26,8 @@ pub(in crate::shell) struct Inner {
     pub(in crate::shell) texts: Vec<String>,
     /// Texts that are evaluated as arithmetic.
     pub(in crate::shell) evaluated: Vec<String>,
-    /// Variables that it gives a value.
-    pub(in crate::shell) assigned: Vec<String>,
+    /// Variables that it gives a value, with that.
+    pub(in crate::shell) assigned: Vec<(String, String)>,
     /// What about it cannot be followed.
     pub(in crate::shell) unclear: Option<Unclear>,
 }
@@ -37,7 +37,7 @@ pub(super) fn fallback(raw: &str) -> String {
     let inner =
         raw.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).filter(|inner| !inner.contains(['`', '(']));
     match inner.and_then(|inner| inner.find([':', '-', '=', '+']).and_then(|at| inner.get(at + 1..))) {
-        Some(rest) => format!("\0 {rest}\0"),
+        Some(rest) => format!("\0 {}\0", rest.trim_start_matches(['-', '=', '+', '?'])),
         None => "\0".to_owned(),
     }
 }
@@ -205,7 +205,10 @@ impl<'a> Reader<'a> {
                 // What stands behind the subscript is told apart no further.
                 self.inner.evaluated.extend(named.split_once("]:").map(|(_, rest)| rest.to_owned()));
             }
-            [b':', b'=', ..] | [b'=', ..] => self.inner.assigned.push(name.to_owned()),
+            [b':', b'=', ..] | [b'=', ..] => {
+                let value = named.trim_start_matches([':', '=']).to_owned();
+                self.inner.assigned.push((name.to_owned(), value));
+            }
             [b':', b'-' | b'+' | b'?', ..] => {}
             [b':', ..] => self.inner.evaluated.push(named.to_owned()),
             _ => {}
