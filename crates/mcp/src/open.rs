@@ -1,0 +1,142 @@
+//! From a way to a server to an open connection: start or reach it, agree on a version.
+//!
+//! Two eras of the protocol differ in their first message. The newer one is tried first, unless the server is
+//! known to speak the older one alone. Most old servers refuse what they do not know and go on; some end or
+//! fall silent, so that on stdio a failed first attempt is followed by one in the older manner, with a new
+//! process. Which one it was is told to whoever opens the next connection.
+
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{ProtocolVersion, SubscriptionFilter};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, Peer, RunningService, Subscription};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+};
+use tokio::time::timeout;
+
+use crate::client::Asked;
+use crate::error::{Error, Step};
+use crate::sieve::Sieve;
+use crate::signals::Signals;
+use crate::watch::Watch;
+use crate::wire::Wire;
+use crate::{Connection, HttpConfig, Limits, Start, Transport, trouble};
+
+/// In which manner to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// The newer one, and the older one where the server wants that.
+    Unknown,
+    /// The older one.
+    Older,
+}
+
+impl Connection {
+    /// Opens a connection: starts or reaches the server and agrees on a version of the protocol.
+    ///
+    /// # Errors
+    /// When the server does not start, cannot be reached, refuses the credential, or does not complete the
+    /// handshake in time.
+    pub async fn open(transport: &Transport, limits: &Limits) -> Result<Self, Error> {
+        open(transport, limits, Era::Unknown).await
+    }
+
+    /// The manner in which the next connection to the same server should begin.
+    pub(crate) fn era(&self) -> Era {
+        if self.info().protocol.as_str() < ProtocolVersion::NO_INITIALIZE.as_str() { Era::Older } else { Era::Unknown }
+    }
+}
+
+/// Opens a connection, beginning as an earlier one ended up.
+pub(crate) async fn open(transport: &Transport, limits: &Limits, era: Era) -> Result<Connection, Error> {
+    let opening = async {
+        match transport {
+            Transport::Http(config) => http(config, limits, era).await,
+            Transport::Stdio(start) => match stdio(start.as_ref(), limits, era).await {
+                Err(Error::Ended { .. } | Error::Malformed { .. }) if era == Era::Unknown => {
+                    stdio(start.as_ref(), limits, Era::Older).await
+                }
+                other => other,
+            },
+        }
+    };
+    timeout(limits.open, opening)
+        .await
+        .unwrap_or(Err(Error::TimedOut { step: Step::Open, after: limits.open }))
+}
+
+async fn stdio(start: &dyn Start, limits: &Limits, era: Era) -> Result<Connection, Error> {
+    let pipes = start.start().await.map_err(Error::Start)?;
+    let signals = Arc::new(Signals::default());
+    let stdout = Sieve::new(pipes.stdout, limits.message_bytes, limits.noise_bytes, Arc::clone(&signals));
+    // One byte more than the sieve lets through: it is the sieve that tells why.
+    let lines = AsyncRwTransport::new_client(stdout, pipes.stdin)
+        .with_max_line_length(limits.message_bytes.saturating_add(1));
+    let served = Asked.serve_with_lifecycle(Watch::new(lines, Arc::clone(&signals)), lifecycle(era)).await;
+    finish(served.map_err(Box::new), Some(pipes.keeper), signals, limits).await
+}
+
+async fn http(config: &HttpConfig, limits: &Limits, era: Era) -> Result<Connection, Error> {
+    let signals = Arc::new(Signals::default());
+    let wire = Wire::new(config.client()?, config.token().cloned(), Arc::clone(&signals));
+    let mut backoff = ExponentialBackoff::default();
+    backoff.max_times = Some(5);
+    backoff.max_delay = Some(limits.close);
+    let mut settings = StreamableHttpClientTransportConfig::with_uri(config.url())
+        .custom_headers(config.extra_headers())
+        .max_json_response_size(limits.message_bytes)
+        .max_sse_event_size(limits.message_bytes)
+        // A new session may define its tools anew: whoever checked a definition has to do so again.
+        .reinit_on_expired_session(false);
+    settings.retry_config = Arc::new(backoff);
+    let transport = StreamableHttpClientTransport::with_client(wire, settings);
+    let served = Asked.serve_with_lifecycle(Watch::new(transport, Arc::clone(&signals)), lifecycle(era)).await;
+    finish(served.map_err(Box::new), None, signals, limits).await
+}
+
+fn lifecycle(era: Era) -> ClientLifecycleMode {
+    match era {
+        Era::Older => ClientLifecycleMode::Initialize,
+        Era::Unknown => ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        },
+    }
+}
+
+/// Judges the handshake and asks to be told of changes.
+async fn finish(
+    served: Result<RunningService<RoleClient, Asked>, Box<rmcp::service::ClientInitializeError>>,
+    keeper: Option<Box<dyn Send>>,
+    signals: Arc<Signals>,
+    limits: &Limits,
+) -> Result<Connection, Error> {
+    let running = match served {
+        Ok(running) => running,
+        Err(error) => {
+            let fault = trouble::fault(&signals, Step::Open, limits);
+            return Err(fault.unwrap_or_else(|| trouble::handshake(*error)));
+        }
+    };
+    let version = running.peer().peer_info().map(|info| info.protocol_version.clone());
+    if let Some(unknown) = version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
+        return Err(Error::Version { offered: manifest::fold_description(unknown.as_str()) });
+    }
+    let changes = listen(running.peer(), limits).await;
+    Ok(Connection::new(running, keeper, changes, signals, limits.clone()))
+}
+
+/// In the newer protocol a server tells of changes only to those who ask. One that does not take the question
+/// is looked at again every so often, as is one that keeps silent.
+async fn listen(peer: &Peer<RoleClient>, limits: &Limits) -> Option<Subscription> {
+    let info = peer.peer_info()?;
+    let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
+    if info.protocol_version.has_initialize() || !tells {
+        return None;
+    }
+    let filter = SubscriptionFilter::builder().tools_list_changed().build();
+    timeout(limits.close, peer.listen(filter)).await.ok()?.ok()
+}
