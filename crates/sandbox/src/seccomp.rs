@@ -24,6 +24,7 @@ const AND: u16 = 0x54;
 const JUMP_EQUAL: u16 = 0x15;
 #[cfg(target_arch = "x86_64")]
 const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
+const JUMP_GREATER: u16 = 0x25;
 const RETURN: u16 = 0x06;
 
 const ALLOW: u32 = 0x7fff_0000;
@@ -123,27 +124,58 @@ const TERMINAL_INPUT: [u32; 2] = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
 /// Compiles the filter. Local sockets by name are left free only where a file tree of its own shows no foreign one; files
 /// in memory, only for a process that may start what it wrote.
 pub(crate) fn filter(network: Network, own_root: bool, starts_own: bool) -> Vec<u8> {
+    let refused = REFUSED.iter().map(|number| (*number, Vec::new()));
+    let mut rules: Vec<(c_long, Vec<Instruction>)> = refused.collect();
+    rules.extend([
+        (SYS_ioctl, refuse_values(1, &TERMINAL_INPUT)),
+        (SYS_clone, refuse_bits(0, NEW_NAMESPACES)),
+        (SYS_unshare, refuse_bits(0, NEW_NAMESPACES | NEW_CLOCKS)),
+        // Its flags lie in memory, out of the filter's sight; without it the C library takes `clone`.
+        (SYS_clone3, vec![refuse(libc::ENOSYS)]),
+        (SYS_personality, allow_values(0, &PERSONALITIES, libc::EPERM)),
+        (SYS_socket, sockets(network, own_root)),
+        (SYS_socketpair, pairs(own_root)),
+        (SYS_prlimit64, own_limits()),
+    ]);
+    if !starts_own {
+        rules.push((SYS_memfd_create, files_in_memory()));
+    }
+    compile(rules).iter().flat_map(encode).collect()
+}
+
+/// Rules in one group: the next one is reached by one comparison.
+const GROUP: usize = 8;
+
+/// Puts rules in the order of their numbers, in groups, so that a call passes few comparisons: the kernel runs the filter
+/// for each number there is when it is loaded. A rule without instructions of its own refuses.
+fn compile(mut rules: Vec<(c_long, Vec<Instruction>)>) -> Vec<Instruction> {
+    rules.sort_by_key(|(number, _)| *number);
     let mut program = vec![load(ARCHITECTURE), (JUMP_EQUAL, 1, 0, OURS), refuse(libc::ENOSYS), load(NUMBER)];
     #[cfg(target_arch = "x86_64")]
     program.extend([(JUMP_GREATER_OR_EQUAL, 0, 1, X32), refuse(libc::ENOSYS)]);
-    // The frequent ones that need a look at their arguments come first; the kernel remembers the others.
-    on(&mut program, SYS_ioctl, &refuse_values(1, &TERMINAL_INPUT));
-    on(&mut program, SYS_clone, &refuse_bits(0, NEW_NAMESPACES));
-    on(&mut program, SYS_unshare, &refuse_bits(0, NEW_NAMESPACES | NEW_CLOCKS));
-    // Its flags lie in memory, out of the filter's sight; without it the C library takes `clone`.
-    on(&mut program, SYS_clone3, &[refuse(libc::ENOSYS)]);
-    on(&mut program, SYS_personality, &allow_values(0, &PERSONALITIES, libc::EPERM));
-    on(&mut program, SYS_socket, &sockets(network, own_root));
-    on(&mut program, SYS_socketpair, &pairs(own_root));
-    on(&mut program, SYS_prlimit64, &own_limits());
-    if !starts_own {
-        on(&mut program, SYS_memfd_create, &files_in_memory());
+    for group in rules.chunks(GROUP) {
+        // From the end, because jumps go forward: a rule's distance to the refusal is what lies behind it.
+        let mut body = vec![refuse(libc::EPERM), allow()];
+        for (number, own) in group.iter().rev() {
+            let number = u32::try_from(*number).unwrap_or(u32::MAX);
+            if own.is_empty() {
+                body.push((JUMP_EQUAL, distance(body.len() - 1), 0, number));
+            } else {
+                body.extend(own.iter().rev());
+                body.push((JUMP_EQUAL, 0, distance(own.len()), number));
+            }
+        }
+        let last = group.last().and_then(|(number, _)| u32::try_from(*number).ok()).unwrap_or(u32::MAX);
+        body.push((JUMP_GREATER, distance(body.len()), 0, last));
+        program.extend(body.iter().rev());
     }
-    for number in REFUSED {
-        on(&mut program, *number, &[refuse(libc::EPERM)]);
-    }
-    program.push((RETURN, 0, 0, ALLOW));
-    program.iter().flat_map(encode).collect()
+    program.push(allow());
+    program
+}
+
+/// Of a jump. A group is far shorter than the longest one; the kernel refuses a program that jumps past its end.
+fn distance(instructions: usize) -> u8 {
+    u8::try_from(instructions).unwrap_or(u8::MAX)
 }
 
 fn encode(&(code, if_true, if_false, operand): &Instruction) -> [u8; INSTRUCTION] {
@@ -167,13 +199,6 @@ fn refuse(errno: i32) -> Instruction {
 
 const fn allow() -> Instruction {
     (RETURN, 0, 0, ALLOW)
-}
-
-/// Runs `body`, which must decide, for one system call.
-fn on(program: &mut Vec<Instruction>, number: c_long, body: &[Instruction]) {
-    let (Ok(number), Ok(length)) = (u32::try_from(number), u8::try_from(body.len())) else { return };
-    program.push((JUMP_EQUAL, 0, length, number));
-    program.extend(body);
 }
 
 fn refuse_values(index: u32, values: &[u32]) -> Vec<Instruction> {
@@ -255,4 +280,113 @@ fn pairs(own_root: bool) -> Vec<Instruction> {
     }
     body.push(allow());
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the kernel would do: the error, zero for none.
+    fn run(program: &[u8], architecture: u32, number: u32, arguments: [u64; 6]) -> i32 {
+        let mut data = [number.to_ne_bytes(), architecture.to_ne_bytes()].concat();
+        data.extend([0; 8]);
+        data.extend(arguments.iter().flat_map(|argument| argument.to_ne_bytes()));
+        let (mut at, mut accumulator) = (0, 0);
+        loop {
+            let [a, b, yes, no, operand @ ..]: [u8; 8] = program[at * 8..at * 8 + 8].try_into().unwrap();
+            let operand = u32::from_ne_bytes(operand);
+            let jump = |condition| usize::from(if condition { yes } else { no });
+            at += 1 + match u16::from_ne_bytes([a, b]) {
+                LOAD => {
+                    let at = operand as usize;
+                    accumulator = u32::from_ne_bytes(data[at..at + 4].try_into().unwrap());
+                    0
+                }
+                AND => {
+                    accumulator &= operand;
+                    0
+                }
+                JUMP_EQUAL => jump(accumulator == operand),
+                JUMP_GREATER => jump(accumulator > operand),
+                0x35 => jump(accumulator >= operand),
+                RETURN if operand == ALLOW => return 0,
+                RETURN if operand & !0xfff == ERROR => return (operand & 0xfff) as i32,
+                other => panic!("{other:#x}"),
+            };
+        }
+    }
+
+    fn of(number: c_long, arguments: [u64; 6]) -> [i32; 3] {
+        // With a network and starting its own, without either, without a tree of its own.
+        [(Network::Loopback, true, true), (Network::None, true, false), (Network::None, false, false)].map(
+            |(network, own_root, starts_own)| {
+                run(&filter(network, own_root, starts_own), OURS, u32::try_from(number).unwrap(), arguments)
+            },
+        )
+    }
+
+    #[test]
+    fn every_rule_decides_as_it_says() {
+        const P: i32 = libc::EPERM;
+        const F: i32 = libc::EAFNOSUPPORT;
+        const N: i32 = libc::ENOSYS;
+        for number in REFUSED {
+            assert_eq!(of(*number, [0; 6]), [P; 3], "{number}");
+        }
+        for (number, a, b, c, expected) in [
+            (SYS_ioctl, 0, u64::from(TERMINAL_INPUT[0]), 0, [P; 3]),
+            (SYS_ioctl, 0, u64::from(TERMINAL_INPUT[1]) | 1 << 32, 0, [P; 3]),
+            (SYS_ioctl, 0, libc::TIOCGWINSZ, 0, [0; 3]),
+            (SYS_clone, 0x0100_0000 | 17, 0, 0, [0; 3]),
+            (SYS_clone, 0x1000_0000 | 17, 0, 0, [P; 3]),
+            (SYS_clone, 0x0002_0000, 0, 0, [P; 3]),
+            (SYS_unshare, 0x400, 0, 0, [0; 3]),
+            (SYS_unshare, 0x80, 0, 0, [P; 3]),
+            (SYS_clone3, 0, 0, 0, [N; 3]),
+            (SYS_personality, 0, 0, 0, [0; 3]),
+            (SYS_personality, 0xffff_ffff, 0, 0, [0; 3]),
+            (SYS_personality, 0x40000, 0, 0, [P; 3]),
+            (SYS_socket, 1, 1, 0, [0, 0, P]),
+            (SYS_socket, 2, 1, 0, [0, F, F]),
+            (SYS_socket, 10, 2, 0, [0, F, F]),
+            (SYS_socket, 16, 3, 0, [0; 3]),
+            (SYS_socket, 16, 3, 15, [P; 3]),
+            (SYS_socket, 17, 3, 0, [F; 3]),
+            (SYS_socket, 38, 5, 0, [F; 3]),
+            (SYS_socketpair, 1, 1 | 0x80000, 0, [0; 3]),
+            (SYS_socketpair, 1, 5, 0, [0; 3]),
+            (SYS_socketpair, 1, 2, 0, [0, 0, P]),
+            (SYS_socketpair, 30, 1, 0, [P; 3]),
+            (SYS_prlimit64, 0, 7, 1, [0; 3]),
+            (SYS_prlimit64, 1, 7, 0, [0; 3]),
+            (SYS_prlimit64, 1, 7, 1, [P; 3]),
+            (SYS_prlimit64, 1, 7, 1 << 32, [P; 3]),
+            (SYS_memfd_create, 1, 1, 0, [0, N, N]),
+            (SYS_memfd_create, 1, 9, 0, [0; 3]),
+            (libc::SYS_read, 0, 0, 0, [0; 3]),
+            (libc::SYS_execve, 0, 0, 0, [0; 3]),
+        ] {
+            assert_eq!(of(number, [a, b, c, 0, 0, 0]), expected, "{number} {a:#x} {b:#x} {c:#x}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_no_rule_names_is_allowed_and_other_tables_are_not(number in 0..600_u32, other: u32) {
+            let program = filter(Network::None, false, false);
+            let own = [SYS_ioctl, SYS_clone, SYS_unshare, SYS_clone3, SYS_personality, SYS_socket, SYS_socketpair];
+            let named = own.iter().chain(&[SYS_prlimit64, SYS_memfd_create]).chain(REFUSED);
+            if !named.copied().any(|named| named == c_long::from(number)) {
+                prop_assert_eq!(run(&program, OURS, number, [u64::MAX; 6]), 0);
+            }
+            if other != OURS {
+                prop_assert_eq!(run(&program, other, number, [0; 6]), libc::ENOSYS);
+            }
+            if cfg!(target_arch = "x86_64") {
+                prop_assert_eq!(run(&program, OURS, number | 0x4000_0000, [0; 6]), libc::ENOSYS);
+            }
+        }
+    }
 }
