@@ -36,9 +36,13 @@ pub fn system_grants() -> Vec<Grant> {
 
 /// The same in pieces between the [`secrets`], for a process whose `/etc` cannot be masked.
 pub(crate) fn system_grants_in_pieces() -> Vec<Grant> {
-    let mut pieces = Vec::new();
-    split(Path::new(SETTINGS), secrets(), &mut pieces);
-    programs().chain(pieces.into_iter().map(|piece| Grant::new(piece, Access::Read))).collect()
+    static PIECES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let pieces = PIECES.get_or_init(|| {
+        let mut pieces = Vec::new();
+        split(Path::new(SETTINGS), secrets(), &mut pieces);
+        pieces
+    });
+    programs().chain(pieces.iter().map(|piece| Grant::new(piece, Access::Read))).collect()
 }
 
 /// What of the settings root shows nobody.

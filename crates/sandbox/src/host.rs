@@ -100,12 +100,7 @@ impl Host {
     }
 
     fn render(&self, key: &str) -> String {
-        let mut text = format!(
-            "{key}\nlandlock {}\nstrongest {}\ncgroup {}\n",
-            self.landlock_abi.unwrap_or(0),
-            self.strongest,
-            self.cgroup
-        );
+        let mut text = format!("{key}\nlandlock {}\nstrongest {}\n", self.landlock_abi.unwrap_or(0), self.strongest);
         for Missing { layer, reason } in &self.missing {
             let _ = writeln!(text, "missing {} {}", layer.name(), reason.replace('\n', " "));
         }
@@ -120,7 +115,7 @@ impl Host {
         }
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
         let version: u32 = field("landlock")?.parse().ok()?;
-        let (strongest, cgroup) = (field("strongest")?, field("cgroup")?);
+        let strongest = field("strongest")?;
         let missing = lines.map(|line| {
             let (layer, reason) = line.strip_prefix("missing ")?.split_once(' ')?;
             let layer = Layer::ALL.into_iter().find(|known| known.name() == layer)?;
@@ -131,7 +126,8 @@ impl Host {
             landlock_abi: Some(version).filter(|version| *version > 0),
             strongest: Class::ALL.into_iter().find(|class| class.name() == strongest)?,
             missing: missing.collect::<Option<_>>()?,
-            cgroup: Cgroup::ALL.into_iter().find(|known| known.name() == cgroup)?,
+            // A matter of where this process was started, so not of the file.
+            cgroup: cgroup::usable(),
         })
     }
 }
@@ -223,10 +219,9 @@ mod tests {
     fn host() -> impl Strategy<Value = Host> {
         let missing = prop::collection::vec((prop::sample::select(&Layer::ALL[..]), "[a-z(][ -~]{0,20}"), 0..3);
         let class = prop::sample::select(&Class::ALL[..]);
-        let cgroup = prop::sample::select(&Cgroup::ALL[..]);
-        (prop::option::of(1..20_u32), class, missing, cgroup).prop_map(|(landlock_abi, strongest, missing, cgroup)| {
+        (prop::option::of(1..20_u32), class, missing).prop_map(|(landlock_abi, strongest, missing)| {
             let missing = missing.into_iter().map(|(layer, reason)| Missing { layer, reason }).collect();
-            Host { kernel: "6.1".into(), landlock_abi, strongest, missing, cgroup }
+            Host { kernel: "6.1".into(), landlock_abi, strongest, missing, cgroup: cgroup::usable() }
         })
     }
 

@@ -6,9 +6,10 @@
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::boundary::{Access, Grant, MaskKind, Network};
+use crate::cgroup::{self, Group};
 use crate::confinement::{Class, Confinement, Limits};
 use crate::error::{Field, SandboxError};
 use crate::grants::{secrets, system_grants, system_grants_in_pieces};
@@ -57,6 +58,8 @@ pub(crate) struct Hold {
     pub(crate) listen: Vec<u16>,
     /// The filter of system calls, compiled; empty for none.
     pub(crate) filter: Vec<u8>,
+    /// Control groups for the whole tree.
+    pub(crate) groups: Vec<Group>,
 }
 
 impl Plan {
@@ -185,8 +188,10 @@ impl Hold {
             private,
             listen: listen.clone(),
             filter: Vec::new(),
+            groups: Vec::new(),
         };
         if class > Class::Advisory {
+            hold.groups = cgroup::groups(&confinement.limits);
             hold.filter = seccomp::filter(network, true, hold.starts_own());
         }
         Ok(hold)
@@ -226,6 +231,15 @@ impl Hold {
         }
         put_number(out, self.filter.len() as u64);
         out.extend_from_slice(&self.filter);
+        put_number(out, self.groups.len() as u64);
+        for group in &self.groups {
+            put_bytes(out, group.path.as_os_str().as_bytes());
+            put_number(out, group.settings.len() as u64);
+            for (file, value) in &group.settings {
+                put_bytes(out, file.as_bytes());
+                put_number(out, *value);
+            }
+        }
     }
 
     fn decode(rest: &mut &[u8]) -> Option<Self> {
@@ -240,6 +254,7 @@ impl Hold {
             private: if take_flag(rest)? { Some(take_string(rest)?) } else { None },
             listen: take_list(rest, |rest| u16::try_from(take_number(rest)?).ok())?,
             filter: take_bytes(rest)?.to_owned(),
+            groups: take_list(rest, take_group)?,
         })
     }
 }
@@ -269,8 +284,12 @@ fn put_number(out: &mut Vec<u8>, number: u64) {
 }
 
 fn put_string(out: &mut Vec<u8>, string: &CString) {
-    put_number(out, string.as_bytes().len() as u64);
-    out.extend_from_slice(string.as_bytes());
+    put_bytes(out, string.as_bytes());
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 fn take_number(rest: &mut &[u8]) -> Option<u64> {
@@ -296,6 +315,15 @@ fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (head, tail) = rest.split_at_checked(length)?;
     *rest = tail;
     Some(head)
+}
+
+fn take_group(rest: &mut &[u8]) -> Option<Group> {
+    let path = PathBuf::from(OsStr::from_bytes(take_bytes(rest)?));
+    let settings = take_list(rest, |rest| {
+        let file = String::from_utf8(take_bytes(rest)?.to_owned()).ok()?;
+        Some((file, take_number(rest)?))
+    })?;
+    Some(Group { path, settings })
 }
 
 fn take_string(rest: &mut &[u8]) -> Option<CString> {
@@ -331,19 +359,12 @@ mod tests {
         let hidden = prop::collection::vec(string(), 0..3);
         let private = (hidden, prop::option::of(string()));
         let listen = prop::collection::vec(any::<u16>(), 0..4);
-        let filter = prop::collection::vec(any::<u8>(), 0..40);
+        let settings = prop::collection::vec(("[a-z.]{0,9}", any::<u64>()), 0..3);
+        let group = ("/[a-z]{0,9}", settings).prop_map(|(path, settings)| Group { path: path.into(), settings });
+        let filter = (prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(group, 0..3));
         ((class, any::<bool>(), network, any::<u32>()), grants, masks, private, listen, filter).prop_map(
-            |((class, own_root, network, landlock), grants, masks, (secrets, private), listen, filter)| Hold {
-                class,
-                own_root,
-                network,
-                landlock,
-                grants,
-                masks,
-                secrets,
-                private,
-                listen,
-                filter,
+            |((class, own_root, network, landlock), grants, masks, (secrets, private), listen, (filter, groups))| {
+                Hold { class, own_root, network, landlock, grants, masks, secrets, private, listen, filter, groups }
             },
         )
     }

@@ -26,6 +26,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use crate::cgroup;
 use crate::confinement::{Confinement, Stdin};
 use crate::enforcement::Enforcement;
 use crate::error::{SandboxError, Step};
@@ -103,17 +104,18 @@ pub async fn spawn(confinement: &Confinement) -> Result<(Process, Enforcement), 
         return Err(SandboxError::NoHelper);
     }
     let mut plan = Plan::new(confinement)?;
-    let bare = plan.without_own_root();
-    if let Some(bare) = bare.as_ref().filter(|_| NO_NAMESPACES.load(Ordering::Relaxed)) {
-        plan.clone_from(bare);
-    }
-    let mut begun = begin(&plan, confinement).await;
-    if let (Err(error), Some(bare)) = (&begun, bare.filter(|bare| *bare != plan))
-        && lacks_namespaces(error)
+    if NO_NAMESPACES.load(Ordering::Relaxed)
+        && let Some(bare) = plan.without_own_root()
     {
-        begun = begin(&bare, confinement).await;
+        plan = bare;
     }
-    begun
+    match begin(&plan, confinement).await {
+        Err(error) if lacks_namespaces(&error) => match plan.without_own_root() {
+            Some(bare) => begin(&bare, confinement).await,
+            None => Err(error),
+        },
+        begun => begun,
+    }
 }
 
 async fn begin(plan: &Plan, confinement: &Confinement) -> Result<(Process, Enforcement), SandboxError> {
@@ -122,7 +124,8 @@ async fn begin(plan: &Plan, confinement: &Confinement) -> Result<(Process, Enfor
     let (begun, beginning) = oneshot::channel();
     let (end, ended) = watch::channel(None);
     let (deadline, due) = watch::channel(None);
-    tokio::spawn(follow(reports, helper, due, begun, end));
+    let groups = plan.hold.groups.iter().map(|group| group.path.clone()).collect();
+    tokio::spawn(follow(reports, Followed { helper, groups }, due, begun, end));
 
     let (pid, installed, listeners) = match beginning.await.unwrap_or(Beginning::Lost) {
         Beginning::Started { pid, installed, listeners } => (pid, installed, listeners),
@@ -207,10 +210,31 @@ impl Process {
     }
 }
 
+/// A helper, and what would be left of it were it killed.
+struct Followed {
+    helper: Helper,
+    groups: Vec<PathBuf>,
+}
+
+/// Ends and removes what a lost helper leaves; false when something of it is left.
+async fn clean_up(groups: Vec<PathBuf>) -> bool {
+    let ended = strays::sweep().await;
+    if ended && !groups.is_empty() {
+        let removed = tokio::task::spawn_blocking(move || {
+            for group in &groups {
+                cgroup::remove(|| rustix::fs::rmdir(group));
+            }
+        });
+        // It ends early only when the reactor does.
+        let _ = removed.await;
+    }
+    ended
+}
+
 /// Follows a helper from its first report until it is reaped.
 async fn follow(
     mut reports: OwnedReadHalf,
-    helper: Helper,
+    Followed { helper, groups }: Followed,
     mut due: watch::Receiver<Option<Instant>>,
     begun: oneshot::Sender<Beginning>,
     end: watch::Sender<Option<Ending>>,
@@ -230,7 +254,7 @@ async fn follow(
             };
             helper.reap().await;
             let ending = match ending {
-                Ending::Lost if !strays::sweep().await => Ending::Unkillable,
+                Ending::Lost if !clean_up(groups).await => Ending::Unkillable,
                 ending => ending,
             };
             let _ = end.send(Some(ending));
@@ -243,7 +267,7 @@ async fn follow(
             helper.kill();
             helper.reap().await;
             // What is left after it hangs in the kernel; the start failed either way.
-            let _ = strays::sweep().await;
+            let _ = clean_up(groups).await;
             let _ = begun.send(Beginning::Lost);
         }
     }

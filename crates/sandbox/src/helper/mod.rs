@@ -5,6 +5,7 @@
 //! threads, and no descriptor, argument or variable has to be inherited. `/proc/self/exe` names the
 //! running file itself, so a binary that was replaced on disk still finds the helper it was built with.
 
+mod groups;
 mod init;
 mod links;
 mod masks;
@@ -79,17 +80,20 @@ fn run(control: BorrowedFd<'_>) -> Outcome<()> {
     let prepare = at(Step::Prepare);
     let signals = prepare_self().map_err(&prepare)?;
     let (plan, stdio) = receive(control).map_err(&prepare)?;
+    // With the rights that this process has outside.
+    let groups = groups::Groups::make(&plan.hold.groups);
     // A process that others of its user may not look into may not map itself in a namespace either.
     let namespaces = namespaces::enter(&plan.hold)?;
     let listeners = namespaces::connect(&plan.hold)?;
     shield().map_err(&prepare)?;
-    let target = target::start(&plan, &stdio, namespaces)?;
+    let target = target::start(&plan, &stdio, namespaces, groups.as_ref())?;
     // The pipes' ends are the program's alone: the runtime's readers wait for their last holder.
     drop((stdio, plan));
     let started = Report::Started { pid: target.main.as_raw_nonzero().get(), installed: target.installed };
     report_with(control, &started, &listeners);
     drop(listeners);
     supervise::Supervisor::new(control, signals, target.main, target.init).run();
+    drop(groups);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, setrlimit};
 
+use super::groups::Groups;
 use super::init::{self, Init};
 use super::root::Root;
 use super::{Outcome, at, masks, privileges};
@@ -39,15 +40,21 @@ struct Ground<'a> {
     helper: Pid,
     namespaces: Namespaces,
     root: Option<Root>,
+    groups: Option<&'a Groups>,
 }
 
 /// Starts the program; what it tells is in force.
-pub(super) fn start(plan: &Plan, stdio: &[OwnedFd; 3], namespaces: Namespaces) -> Outcome<Target> {
+pub(super) fn start(
+    plan: &Plan,
+    stdio: &[OwnedFd; 3],
+    namespaces: Namespaces,
+    groups: Option<&Groups>,
+) -> Outcome<Target> {
     let helper = rustix::process::getpid();
     let root = if plan.hold.own_root { Some(Root::build(&plan.hold)?) } else { None };
     let own_processes = namespaces.contains(Namespace::Pid);
     let init = if own_processes { Some(Init::start().map_err(at(Step::Fork))?) } else { None };
-    let ground = Ground { stdio, helper, namespaces, root };
+    let ground = Ground { stdio, helper, namespaces, root, groups };
     // The two share their memory until the program has begun, so the child just leaves its result here. A cell,
     // because the compiler must not think that a value is of no use which the call after it does not read.
     let outcome = Cell::new(Err(at(Step::Fork)(Errno::INTR)));
@@ -82,6 +89,8 @@ fn execute(plan: &Plan) -> Errno {
 fn install(plan: &Plan, ground: &Ground<'_>) -> Outcome<Installed> {
     let hold = &plan.hold;
     tie(ground).map_err(at(Step::Session))?;
+    // One that will not take it bounds nothing, and is told so.
+    let cgroup = ground.groups.is_some_and(|groups| groups.enter().is_ok());
     let [stdin, stdout, stderr] = ground.stdio;
     rustix::stdio::dup2_stdin(stdin).map_err(at(Step::Descriptors))?;
     rustix::stdio::dup2_stdout(stdout).map_err(at(Step::Descriptors))?;
@@ -103,7 +112,7 @@ fn install(plan: &Plan, ground: &Ground<'_>) -> Outcome<Installed> {
     rustix::process::umask(Mode::from_raw_mode(plan.umask));
     rustix::process::chdir(plan.cwd.as_c_str()).map_err(at(Step::Directory))?;
     let limits = limit(&plan.limits, counted, ground.namespaces).map_err(at(Step::Limits))?;
-    let mut installed = Installed { limits, landlock: 0, namespaces: ground.namespaces, masked, cgroup: false };
+    let mut installed = Installed { limits, landlock: 0, namespaces: ground.namespaces, masked, cgroup };
     if hold.class == Class::Advisory {
         // Without it a setuid program could become another user's, which this one could not end.
         rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;

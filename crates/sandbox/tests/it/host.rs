@@ -80,6 +80,21 @@ fn a_layer_that_the_kernel_refuses_is_named() {
 }
 
 #[test]
+fn a_masked_proc_is_named() {
+    if Host::probe(None).strongest < Class::Sealed {
+        return;
+    }
+    // As containers have it: something lies on top of a part of /proc, and who is inside cannot take it away.
+    let script = "mount -t tmpfs none /proc/fs && exec \"$0\" probe";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_sandbox-runtime")])
+        .output()
+        .unwrap();
+    let expected = "scoped [(\"advisory\", []), (\"scoped\", []), (\"sealed\", [Processes])]\n";
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}
+
+#[test]
 fn what_is_missing_says_what_to_do() {
     for layer in Layer::ALL {
         let text = layer.to_string();

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "these are the tests of `spawn` itself")]
 
 mod escapes;
+mod groups;
 mod held;
 mod host;
 mod limits;
