@@ -45,11 +45,15 @@ pub(crate) const SET_FORM: &str = "UPDATE store SET form = $1 WHERE one = 1";
 pub(crate) const GET_FORM: &str = "SELECT form FROM store WHERE one = 1";
 
 /// The last change, and the document `$1` unless the last change is still `$2`: one statement, so that both are of
-/// the same instant. A text that is longer than any that was saved is not fetched.
-pub(crate) const READ: &str = "SELECT s.form, s.number, s.stamp,
+/// the same instant. A text that is longer than any that was saved is not fetched. With the document comes what the
+/// log says of it and of its own length, so that a row that was taken away is missed.
+pub(crate) const READ: &str = "SELECT s.form, s.number, s.stamp, l.newest, a.after,
         CASE WHEN octet_length(d.text) <= 4194304 THEN d.text END,
         d.digest, d.version, d.saved_at, d.saved_by
     FROM store s LEFT JOIN documents d ON d.key = $1 AND s.stamp <> $2
+        LEFT JOIN (SELECT COALESCE(max(version), 0) AS newest FROM audit) l ON s.stamp <> $2
+        LEFT JOIN audit a ON s.stamp <> $2
+            AND a.version = (SELECT version FROM audit WHERE subject = $1 ORDER BY version DESC LIMIT 1)
     WHERE s.one = 1";
 pub(crate) const BUMP: &str = "UPDATE store SET number = number + 1, stamp = $1 WHERE one = 1";
 pub(crate) const SAVE: &str = "INSERT INTO documents (key, text, digest, version, saved_at, saved_by)
@@ -114,6 +118,14 @@ impl Row {
     pub(crate) fn int(&mut self) -> Result<i64, Damage> {
         match self.0.next() {
             Some(Value::Int(number)) => Ok(number),
+            _ => Err(Damage::Row),
+        }
+    }
+
+    pub(crate) fn maybe_int(&mut self) -> Result<Option<i64>, Damage> {
+        match self.0.next() {
+            Some(Value::Int(number)) => Ok(Some(number)),
+            Some(Value::Null) => Ok(None),
             _ => Err(Damage::Row),
         }
     }

@@ -345,10 +345,16 @@ impl Store {
             let version = shown.ok_or(Damage::Row)?;
             // Those of the version.
             let (_, _) = (row.int()?, row.text()?);
+            // Each change has its row in the log; without it something was taken away.
+            let newest = row.maybe_int()?;
+            if newest.is_some_and(|newest| newest != version.number) {
+                return Err(Damage::Row);
+            }
+            let logged = row.maybe_text()?;
             let (text, digest) = (row.maybe_text()?, row.maybe_text()?);
             let document = match (text, digest) {
-                (None, None) => None,
-                (Some(text), Some(digest)) if digest == sha256(&text) => {
+                (None, None) if logged.is_none() => None,
+                (Some(text), Some(digest)) if digest == sha256(&text) && logged.as_ref() == Some(&digest) => {
                     Some(Document { text, digest, version: row.int()?, saved_at: row.text()?, saved_by: row.text()? })
                 }
                 _ => return Err(Damage::Document { key: key.to_owned() }),

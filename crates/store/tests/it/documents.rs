@@ -211,6 +211,31 @@ on_both! {
         assert_eq!(store.document(KEY).await.unwrap(), Some(document("one", ONE_HASH, 1)));
     }
 
+    async fn what_was_taken_away_past_the_store_is_missed(stage) {
+        let (store, damaged) = (stage.store().await, |error: StoreError| match error {
+            StoreError::Damaged { what, .. } => what,
+            other => panic!("{other}"),
+        });
+        let seen = store.save_document(KEY, "one", &CHANGE, Expected::Any).await.unwrap();
+        store.save_document("other", "two", &CHANGE, Expected::Any).await.unwrap();
+        let gone = || Damage::Document { key: KEY.to_owned() };
+        stage.meddle(&format!("DELETE FROM documents WHERE key = '{KEY}'")).await;
+        assert_eq!(damaged(store.document(KEY).await.unwrap_err()), gone());
+        assert_eq!(damaged(store.document_if_changed(KEY, Some(seen)).await.unwrap_err()), gone());
+        assert_eq!(damaged(store.save_document(KEY, "new", &CHANGE, Expected::Any).await.unwrap_err()), gone());
+        // Another document is whole, and one that was removed by the store is rightly not there.
+        assert_eq!(store.document("other").await.unwrap(), Some(document("two", TWO_HASH, 2)));
+        store.update_document("other", &CHANGE, |_| Ok::<_, StoreError>(Edit::Remove)).await.unwrap();
+        assert_eq!(store.document("other").await.unwrap(), None);
+        // An older text with its own digest is not the last one.
+        let older = format!("INSERT INTO documents VALUES ('{KEY}', 'two', '{TWO_HASH}', 1, 'a', 'b')");
+        stage.meddle(&older).await;
+        assert_eq!(damaged(store.document(KEY).await.unwrap_err()), gone());
+        stage.meddle("DELETE FROM documents; DELETE FROM audit").await;
+        assert_eq!(damaged(store.document(KEY).await.unwrap_err()), Damage::Row);
+        assert_eq!(damaged(stage.open().await.unwrap_err()), Damage::Row);
+    }
+
     async fn what_was_changed_past_the_store_is_damage_and_not_an_answer(stage) {
         let store = stage.store().await;
         store.save_document(KEY, "one", &CHANGE, Expected::Any).await.unwrap();

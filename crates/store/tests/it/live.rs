@@ -79,7 +79,10 @@ on_both! {
         let seen = save(&operator, KEY, "two").await;
         assert_eq!(session.document_if_changed(KEY, Some(seen)).await.unwrap(), None);
         // As a backup of the first change would have it, after one more change.
-        stage.meddle("DELETE FROM audit WHERE version = 2; UPDATE store SET number = 1, stamp = '01'").await;
+        let one = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+        let document = format!("UPDATE documents SET text = 'one', digest = '{one}', version = 1");
+        let log = "DELETE FROM audit WHERE version = 2; UPDATE store SET number = 1, stamp = '01'";
+        stage.meddle(&format!("{document}; {log}")).await;
         let again = save(&operator, KEY, "three").await;
         assert_eq!((again.number(), again == seen), (seen.number(), false));
         let snapshot = session.document_if_changed(KEY, Some(seen)).await.unwrap().unwrap();
