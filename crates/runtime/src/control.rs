@@ -7,6 +7,7 @@
 mod declared;
 mod refusal;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use record::{ControlApplied, ControlChange, ControlRefused, Error as RecordError};
@@ -95,6 +96,8 @@ pub struct Control {
     /// The line under which changes are filed.
     start: OnceLock<EventId>,
     state: Mutex<State>,
+    /// Counts the changes; goes on under the lock of the state.
+    version: AtomicU64,
     events: broadcast::Sender<ControlEvent>,
 }
 
@@ -108,7 +111,16 @@ impl Control {
     ) -> Self {
         let state = State { now: Snapshot { max_tokens, choice: 0, changes: [None, None] }, used: (max_tokens, 0) };
         let (events, _) = broadcast::channel(EVENTS_KEPT);
-        Self { declared, choices, vault, outbox, start: OnceLock::new(), state: Mutex::new(state), events }
+        Self {
+            declared,
+            choices,
+            vault,
+            outbox,
+            start: OnceLock::new(),
+            state: Mutex::new(state),
+            version: AtomicU64::new(0),
+            events,
+        }
     }
 
     pub(crate) fn file_under(&self, start: EventId) {
@@ -163,6 +175,13 @@ impl Control {
             })
         };
         (self.choices.len() > 1).then(|| self.choices.iter().map(row).collect())
+    }
+
+    /// Goes up with each change, before whoever asked for it is answered: as long as it is the same, a
+    /// [`view`](Self::view) made after it was read holds.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// The state of everything that a controller may change, as `GET /control` answers it but for the
@@ -226,6 +245,7 @@ impl Control {
         let id = self.record_setting(by, Setting::MaxTokens, &change)?;
         state.now.max_tokens = max_tokens;
         state.now.changes[0] = Some(id);
+        self.changed();
         Ok(change)
     }
 
@@ -243,6 +263,7 @@ impl Control {
         let id = self.record_setting(by, Setting::Driver, &change)?;
         state.now.choice = index;
         state.now.changes[1] = Some(id);
+        self.changed();
         Ok(change)
     }
 
@@ -262,6 +283,7 @@ impl Control {
         self.outbox.redactor().learn(&value);
         self.record_secret(by, name, "set", Some(replaced))?;
         self.vault.set(name, value);
+        self.changed();
         Ok(replaced)
     }
 
@@ -283,6 +305,7 @@ impl Control {
         }
         self.record_secret(by, name, "forget", None)?;
         self.vault.forget(name);
+        self.changed();
         Ok(())
     }
 
@@ -362,10 +385,12 @@ impl Control {
             replaced: None,
         };
         let id = self.outbox.event(self.start.get(), line)?;
-        self.tell(ControlEvent::Change(json!({
-            "change_id": id, "principal": by.as_str(), "kind": "setting", "name": setting.as_str(), "action": "set",
-            "previous": change.previous, "value": change.value,
-        })));
+        self.tell(|| {
+            ControlEvent::Change(json!({
+                "change_id": id, "principal": by.as_str(), "kind": "setting", "name": setting.as_str(), "action": "set",
+                "previous": change.previous, "value": change.value,
+            }))
+        });
         Ok(id)
     }
 
@@ -388,9 +413,11 @@ impl Control {
             replaced,
         };
         let id = self.outbox.event(self.start.get(), line)?;
-        self.tell(ControlEvent::Change(json!({
-            "change_id": id, "principal": by.as_str(), "kind": "secret", "name": name, "action": action,
-        })));
+        self.tell(|| {
+            ControlEvent::Change(json!({
+                "change_id": id, "principal": by.as_str(), "kind": "secret", "name": name, "action": action,
+            }))
+        });
         Ok(())
     }
 
@@ -404,15 +431,25 @@ impl Control {
         let (turn, task_id): (u32, &TaskId) = (place.turn, &place.task);
         let line = ControlApplied { turn, task_id, name: setting.as_str(), value, change_id };
         self.outbox.event(Some(&place.parent), line)?;
-        self.tell(ControlEvent::Applied(json!({
-            "name": setting.as_str(), "value": value, "turn": turn, "task_id": task_id, "change_id": change_id,
-        })));
+        self.tell(|| {
+            ControlEvent::Applied(json!({
+                "name": setting.as_str(), "value": value, "turn": turn, "task_id": task_id, "change_id": change_id,
+            }))
+        });
         Ok(())
     }
 
-    fn tell(&self, event: ControlEvent) {
-        // Nobody may be listening.
-        let _ = self.events.send(event);
+    /// To be called once a change holds, and under the lock: a view that is made meanwhile waits for it.
+    fn changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// `event` is not made when nobody listens.
+    fn tell(&self, event: impl FnOnce() -> ControlEvent) {
+        if self.events.receiver_count() > 0 {
+            // The last of them may be gone by now.
+            let _ = self.events.send(event());
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
