@@ -179,3 +179,11 @@ fn a_command_of_the_greatest_length(bencher: divan::Bencher<'_, '_>) {
         Review::Denied(_, denial) => denial,
     });
 }
+
+/// A program of which nothing is known, whose words are looked through.
+#[divan::bench]
+fn a_program_with_many_words(bencher: divan::Bencher<'_, '_>) {
+    let policy = policy(1000);
+    let text = format!("unheard-of {}", "deploy word ".repeat(1000));
+    bencher.with_inputs(|| shell(&text)).bench_values(|action| approved(&policy, action));
+}

@@ -4,6 +4,9 @@
 //! (a pipe, a substitution, a script that the same text wrote) is not followed from place to place: where there
 //! is such a program, whatever the text writes anywhere counts as given to it.
 
+use std::collections::HashSet;
+use std::path::PathBuf;
+
 use super::programs::is_foreign;
 use super::word::Word;
 use super::{Work, base_name};
@@ -103,12 +106,13 @@ impl Work<'_> {
     /// Whether something may run what the text writes.
     pub(super) fn runs_what_it_writes(&self) -> bool {
         let paths = &self.analysis.paths;
-        let all = |operation| paths.iter().filter(move |effect| effect.operation == operation);
+        let all = |operation| {
+            let of = paths.iter().filter(move |effect| effect.operation == operation);
+            of.map(|effect| crate::lexical(&effect.path))
+        };
         let runs_own_file = || {
-            all(Operation::Execute).any(|run| {
-                let script = crate::lexical(&run.path);
-                all(Operation::Write).any(|effect| crate::lexical(&effect.path) == script)
-            })
+            let written: HashSet<PathBuf> = all(Operation::Write).collect();
+            all(Operation::Execute).any(|script| written.contains(&script))
         };
         !self.written.is_empty() && (self.takes_written || (self.takes_values && self.substitutes) || runs_own_file())
     }
