@@ -6,8 +6,9 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use crate::DoorError;
 
-/// Connections that may wait to be taken: a crowd that comes at once is not told to try again later.
-const BACKLOG: i32 = 1024;
+/// Connections that may wait to be taken, if the system allows as many: one that finds no room is not refused but tries
+/// again after a second, which a crowd that comes at once, or while the thread is busy with another, would feel.
+const BACKLOG: i32 = 4096;
 /// How much the system holds for a client that does not read; its own choice would be megabytes for each.
 const SEND_BUFFER: usize = 256 << 10;
 
