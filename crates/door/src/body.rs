@@ -81,8 +81,12 @@ impl Inbound {
 
 async fn collect_small(mut body: Incoming, most: usize) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     // All at once: a buffer that grows leaves copies behind.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(most));
-    while let Some(frame) = body.frame().await {
+    let declared = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let mut bytes = Zeroizing::new(Vec::with_capacity(declared.unwrap_or(most).min(most)));
+    // Its end is not waited for where all that was declared is there.
+    while !body.is_end_stream()
+        && let Some(frame) = body.frame().await
+    {
         let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { continue };
         if bytes.len() + data.len() > most {
             return Err(Refusal::TooLarge(most));
