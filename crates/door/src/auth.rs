@@ -8,6 +8,7 @@ use vocab::{Origin, TraceContext, Trust};
 use crate::Scope;
 use crate::refusal::Refusal;
 use crate::site::Site;
+use crate::token::TokenDigest;
 
 /// Who sends a request, what it says of itself and which trace it is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,12 @@ pub(crate) fn scope(site: &Site, headers: &HeaderMap) -> Option<Scope> {
 }
 
 fn verified(site: &Site, token: &str) -> Option<Scope> {
-    site.key.verify(token, &site.session.info().session)
+    check(site, token).map(|(scope, _)| scope)
+}
+
+/// What a token opens, if it is one of this session's, and its digest.
+pub(crate) fn check(site: &Site, token: &str) -> Option<(Scope, TokenDigest)> {
+    site.known.check(&site.key, token, &site.session.info().session)
 }
 
 /// The bearer token that is shown; nothing when there is no `Authorization`, or one of another scheme.

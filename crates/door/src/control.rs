@@ -8,24 +8,25 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use runtime::{Control, ControlRefusal, Principal, Refused};
+use runtime::{Control, ControlRefusal, Principal, Refused, SettingChange};
 use secrets::Secret;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Scope;
-use crate::auth::bearer;
+use crate::auth::{self, bearer};
 use crate::body::Inbound;
 use crate::payload::{self, Payload, Source};
 use crate::site::Site;
-use crate::token::token_id;
 
 mod denied;
 mod head;
+mod overview;
 mod watch;
 
 use denied::Denied;
 use head::Resource;
+pub(crate) use overview::Overview;
 pub(crate) use watch::Watch;
 
 /// Whether a path is the control surface's to answer.
@@ -36,12 +37,11 @@ pub(crate) fn is_under(path: &str) -> bool {
 /// Answers a request under `/control` that `peer` sent.
 pub(crate) async fn answer(site: &Arc<Site>, peer: IpAddr, head: &Parts, body: &mut Inbound) -> Response<Payload> {
     let Some(control) = site.session.control() else { return Denied::Absent.response() };
-    let shown = bearer(&head.headers).ok().flatten();
-    let is_ours = |token: &&str| site.key.verify(token, &site.session.info().session) == Some(Scope::Control);
-    let Some(token) = shown.filter(is_ours) else {
+    let shown = bearer(&head.headers).ok().flatten().and_then(|token| auth::check(site, token));
+    let Some((Scope::Control, token)) = shown else {
         return refuse(control, Principal::Unverified, None, Denied::Unauthenticated);
     };
-    let token_id = token_id(token);
+    let token_id = token.id();
     let by = Principal::Controller { token_id: &token_id };
     let Some(resource) = Resource::at(head.uri.path()) else { return refuse(control, by, None, Denied::UnknownPath) };
     let request = Request { site, control, by, head };
@@ -73,29 +73,25 @@ struct Request<'r> {
 
 impl Request<'_> {
     async fn carry_out(&self, resource: &Resource, body: &mut Inbound) -> Result<Response<Payload>, Denied> {
-        let answer = match resource {
+        match resource {
             Resource::Whole => {
-                let mut view = self.control.view();
-                if let Some(view) = view.as_object_mut() {
-                    view.insert("session_id".to_owned(), json!(self.site.session.info().session));
-                }
-                view
+                let bytes = self.site.overview.of(self.control, &self.site.session.info().session);
+                Ok(payload::text(StatusCode::OK, "application/json", bytes))
             }
             Resource::Events => {
                 let watch = Watch::new(self.control, self.site);
-                return Ok(payload::events(Source::Control(watch)));
+                Ok(payload::events(Source::Control(watch)))
             }
-            Resource::Setting(name) => self.set(name, body).await?,
-            Resource::Secret(name) if self.head.method == Method::PUT => self.inject(name, body).await?,
+            Resource::Setting(name) => self.set(name, body).await,
+            Resource::Secret(name) if self.head.method == Method::PUT => self.inject(name, body).await,
             Resource::Secret(name) => {
                 self.control.forget_secret(self.by, name)?;
-                json!({"name": name, "set": false})
+                Ok(done(&json!({"name": name, "set": false})))
             }
-        };
-        Ok(payload::json(StatusCode::OK, "application/json", &answer))
+        }
     }
 
-    async fn set(&self, name: &str, body: &mut Inbound) -> Result<Value, Denied> {
+    async fn set(&self, name: &str, body: &mut Inbound) -> Result<Response<Payload>, Denied> {
         if body.is_none() {
             return Err(Denied::MissingBody);
         }
@@ -109,16 +105,11 @@ impl Request<'_> {
         let value = wanted(&bytes).ok_or(ControlRefusal::InvalidValue(
             "the body of a setting is a JSON object with the new value as its `value`",
         ))?;
-        let change = self.control.set(self.by, name, &value)?;
-        Ok(json!({
-            "name": name,
-            "previous": change.previous,
-            "value": change.value,
-            "applies_from": "next_inference_call",
-        }))
+        let SettingChange { previous, value } = self.control.set(self.by, name, &value)?;
+        Ok(done(&Changed { name, previous, value, applies_from: "next_inference_call" }))
     }
 
-    async fn inject(&self, name: &str, body: &mut Inbound) -> Result<Value, Denied> {
+    async fn inject(&self, name: &str, body: &mut Inbound) -> Result<Response<Payload>, Denied> {
         if body.is_none() {
             return Err(Denied::MissingBody);
         }
@@ -131,8 +122,21 @@ impl Request<'_> {
             ControlRefusal::InvalidValue("a secret is one or more characters of visible ASCII and spaces")
         })?;
         let replaced = self.control.put_secret(self.by, name, Secret::new(value.to_owned()))?;
-        Ok(json!({"name": name, "set": true, "replaced": replaced}))
+        Ok(done(&json!({"name": name, "set": true, "replaced": replaced})))
     }
+}
+
+/// What a setting's change is answered with.
+#[derive(Serialize)]
+struct Changed<'a> {
+    name: &'a str,
+    previous: Value,
+    value: Value,
+    applies_from: &'static str,
+}
+
+fn done(answer: &impl Serialize) -> Response<Payload> {
+    payload::json(StatusCode::OK, "application/json", answer)
 }
 
 #[derive(Deserialize)]

@@ -12,11 +12,14 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::budget::Budget;
+use crate::control::Overview;
 use crate::limits::Limits;
 use crate::listen::Listening;
+use crate::piece::Pieces;
 use crate::places::Places;
 use crate::serve;
 use crate::site::Site;
+use crate::token::Known;
 use crate::{DoorError, TokenKey};
 
 /// How a door behaves.
@@ -54,13 +57,16 @@ impl Door {
         let site = Arc::new(Site {
             session,
             key: options.key,
+            known: Known::default(),
             authentication: options.authentication,
             skills: options.skills,
             limits: options.limits,
             local,
             places: Arc::new(Places::new(&options.limits)),
+            overview: Overview::default(),
             bodies: Budget::new(options.limits.bodies, &options.limits),
             answers: Budget::new(options.limits.answers, &options.limits),
+            pieces: Pieces::default(),
             beat: watch::Sender::new(()),
             closing: closed,
         });

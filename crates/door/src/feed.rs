@@ -22,9 +22,9 @@ use crate::shape::{Form, Of, Told, pauses, status_frame};
 use crate::site::{Beat, Site};
 
 /// How many frames are looked at in one go.
-const FRAMES: usize = 256;
+pub(crate) const FRAMES: usize = 256;
 /// A piece is not made longer than this by adding frames to it.
-const PIECE: usize = 64 << 10;
+pub(crate) const PIECE: usize = 64 << 10;
 /// What a quiet stream shows.
 pub(crate) const HEARTBEAT: &[u8] = b":heartbeat\n\n";
 
@@ -101,6 +101,9 @@ impl Feed {
                 return None;
             }
             self.beat.look();
+            if let Some(piece) = self.look_with_all() {
+                return Some(piece);
+            }
             let more = match self.look() {
                 Ok(true) => true,
                 Ok(false) => self.end_lost().unwrap_or(false),
@@ -115,6 +118,15 @@ impl Feed {
                 _ = self.heartbeat.tick() => return Some(Bytes::from_static(HEARTBEAT)),
             }
         }
+    }
+
+    /// The next frames, where they are the same for all.
+    fn look_with_all(&mut self) -> Option<Bytes> {
+        let watches_all = matches!(self.style, Style::Frames) && self.only.is_none();
+        let (upto, piece) =
+            watches_all.then(|| self.site.pieces.after(self.site.session.stream(), self.at)).flatten()?;
+        self.at = upto;
+        Some(piece)
     }
 
     /// What is ready: a long line as it is, short ones together.

@@ -16,6 +16,7 @@
 //! ```
 
 mod ahead;
+mod alarm;
 mod auth;
 mod body;
 mod budget;
@@ -34,6 +35,7 @@ mod listen;
 mod message;
 mod params;
 mod payload;
+mod piece;
 mod places;
 mod refusal;
 mod rest;

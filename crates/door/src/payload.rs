@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
-use serde_json::Value;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::control::Watch;
@@ -50,8 +50,9 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
-    pub(crate) fn json(value: &Value) -> Self {
-        Self::Whole { bytes: Bytes::from(value.to_string()), until: None }
+    pub(crate) fn json(value: &impl Serialize) -> Self {
+        // Only values are given here, and plain fields: there is nothing that could fail to serialize.
+        Self::Whole { bytes: Bytes::from(serde_json::to_vec(value).unwrap_or_default()), until: None }
     }
 
     fn stream(source: Source) -> Self {
@@ -114,13 +115,17 @@ impl Body for Payload {
 }
 
 /// An answer in JSON.
-pub(crate) fn json(status: StatusCode, media_type: &'static str, value: &Value) -> Response<Payload> {
-    text(status, media_type, value.to_string())
+pub(crate) fn json(status: StatusCode, media_type: &'static str, value: &impl Serialize) -> Response<Payload> {
+    of(status, media_type, Payload::json(value))
 }
 
 /// An answer that is written already.
-pub(crate) fn text(status: StatusCode, media_type: &'static str, text: String) -> Response<Payload> {
-    let mut response = Response::new(Payload::Whole { bytes: Bytes::from(text), until: None });
+pub(crate) fn text(status: StatusCode, media_type: &'static str, text: Bytes) -> Response<Payload> {
+    of(status, media_type, Payload::Whole { bytes: text, until: None })
+}
+
+fn of(status: StatusCode, media_type: &'static str, payload: Payload) -> Response<Payload> {
+    let mut response = Response::new(payload);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response

@@ -243,7 +243,7 @@ pub(crate) fn echo_extension(response: &mut Response<Payload>) {
 
 fn failed(id: &str, fault: &Fault, detailed: bool) -> Response<Payload> {
     let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{}}}", fault.rpc(detailed));
-    payload::text(StatusCode::OK, "application/json", text)
+    payload::text(StatusCode::OK, "application/json", text.into())
 }
 
 #[cfg(test)]

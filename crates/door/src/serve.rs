@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use socket::Socket;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,6 +26,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
 use crate::ahead::Ahead;
+use crate::alarm::Alarm;
 use crate::places::Room;
 use crate::refusal::Refusal;
 use crate::service::{self, Line};
@@ -103,7 +104,7 @@ async fn connection((tcp, peer): (TcpStream, SocketAddr), site: Arc<Site>, room:
     let service = service_fn(move |request| Box::pin(service::answer(line.clone(), request)));
     let mut connection = http1::Builder::new()
         .half_close(true)
-        .timer(TokioTimer::new())
+        .timer(Alarm::default())
         .header_read_timeout(limits.head)
         .max_buf_size(HEAD)
         // Frames are small: copying one costs less than a write in three pieces.

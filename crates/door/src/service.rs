@@ -83,7 +83,8 @@ async fn admit(
     }
     let sender = auth::sender(site, &head.headers, site.authentication)?;
     match place {
-        Place::Rpc => rpc::answer(site, sender, head, body).await,
-        _ => rest::answer(site, sender, (place, &id), head, body).await,
+        // Boxed, because they are large, and each connection has room for what is not.
+        Place::Rpc => Box::pin(rpc::answer(site, sender, head, body)).await,
+        _ => Box::pin(rest::answer(site, sender, (place, &id), head, body)).await,
     }
 }

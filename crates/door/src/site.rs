@@ -6,24 +6,29 @@ use std::time::Duration;
 
 use runtime::SessionHandle;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
 
 use crate::TokenKey;
 use crate::budget::Budget;
+use crate::control::Overview;
 use crate::limits::Limits;
+use crate::piece::Pieces;
 use crate::places::Places;
+use crate::token::Known;
 
-/// How long a crowd is left alone for each watcher in it: twice what one keeps the thread busy with when it is woken,
-/// so that the rest of the machine, where the clients may be as well, is not behind all the time.
-const APART: Duration = Duration::from_micros(20);
-/// How long frames are held back at the most, so that several go out in one piece. Measured with a thousand watchers:
-/// half of it is twice the writes and makes the slowest later, and half as much again holds back more than it spares.
-const HELD: Duration = Duration::from_millis(20);
+/// How long frames are held back at the most once everybody was served, so that several go out in one piece. Measured
+/// with a thousand watchers: twice of it makes the slowest later, and half of it takes more of the machine for nothing.
+const HELD: Duration = Duration::from_millis(5);
+/// Shorter pauses are below what a timer can tell.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// One door.
 pub(crate) struct Site {
     pub(crate) session: SessionHandle,
     pub(crate) key: Arc<TokenKey>,
+    /// The tokens that it was found to have made.
+    pub(crate) known: Known,
     pub(crate) authentication: bool,
     /// Name and description of each skill that the card lists.
     pub(crate) skills: Vec<(String, String)>,
@@ -32,10 +37,14 @@ pub(crate) struct Site {
     pub(crate) local: SocketAddr,
     /// Who may have a connection.
     pub(crate) places: Arc<Places>,
+    /// What `GET /control` answers.
+    pub(crate) overview: Overview,
     /// What bodies take.
     pub(crate) bodies: Budget,
     /// What answers take that are still on their way.
     pub(crate) answers: Budget,
+    /// What watchers of the whole session get next.
+    pub(crate) pieces: Pieces,
     /// Tells those who watch that there are frames to look at.
     pub(crate) beat: watch::Sender<()>,
     /// Turns true when the door closes.
@@ -44,17 +53,18 @@ pub(crate) struct Site {
 
 impl Site {
     /// Wakes the watchers, for ever. A frame after a pause goes out at once; while more come, a crowd of
-    /// watchers is woken only as often as the thread can serve all of them, and each gets several frames in
-    /// one piece: the work of a write is the same for one as for five. Nothing here waits for longer than that, and no
-    /// wake-up is lost: a frame that comes while this sleeps leaves its notice behind.
+    /// watchers is left alone for as long as it took to serve all of them, up to a limit, and each gets several frames
+    /// in one piece: the work of a write is the same for one as for five. Nothing here waits for longer than that, and
+    /// no wake-up is lost: a frame that comes while this sleeps leaves its notice behind.
     pub(crate) async fn keep_time(&self) {
         loop {
             self.session.stream().published().await;
+            let began = Instant::now();
             self.beat.send_replace(());
-            let watchers = u32::try_from(self.beat.receiver_count()).unwrap_or(u32::MAX);
-            let pause = APART.saturating_mul(watchers).min(HELD);
-            // Shorter ones are below what a timer can tell.
-            if pause >= Duration::from_millis(1) {
+            // All of those who were woken have their turn before this one has the next.
+            yield_now().await;
+            let pause = began.elapsed().min(HELD);
+            if pause >= SHORTEST {
                 sleep(pause).await;
             }
         }

@@ -4,7 +4,7 @@
 //! the MAC, so a token of one scope cannot be turned into one of another; a further scope is one more tag.
 //! Neither the key nor a token can be printed, compared or serialized by accident.
 
-use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -65,15 +65,47 @@ impl Token {
     }
 }
 
-/// How a trace names a token: the first 16 hex digits of its SHA-256.
-pub(crate) fn token_id(token: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
-    let mut id = String::with_capacity(16);
-    for byte in digest.as_ref().iter().take(8) {
-        // Writing into a string cannot fail.
-        let _ = write!(id, "{byte:02x}");
+/// The SHA-256 of a token that was shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    fn of(token: &str) -> Self {
+        let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
+        Self(digest.as_ref().try_into().unwrap_or_default())
     }
-    id
+
+    /// How a trace names the token: the first 16 hex digits.
+    pub(crate) fn id(&self) -> String {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().map_or('0', char::from);
+        self.0.iter().take(8).flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    }
+}
+
+/// The tokens of one session that were found good: the first of each scope is checked once, and known by its digest
+/// from then on. How long digests take to compare tells nothing of a token.
+#[derive(Default)]
+pub(crate) struct Known([OnceLock<TokenDigest>; Scope::ALL.len()]);
+
+impl Known {
+    /// What a token opens, if it is one of this session's, and its digest.
+    pub(crate) fn check(&self, key: &TokenKey, token: &str, session: &SessionId) -> Option<(Scope, TokenDigest)> {
+        if token.len() > LONGEST {
+            return None;
+        }
+        let digest = TokenDigest::of(token);
+        let known = self.0.iter().zip(Scope::ALL).find(|(known, _)| known.get() == Some(&digest));
+        if let Some((_, scope)) = known {
+            return Some((scope, digest));
+        }
+        let scope = key.verify(token, session)?;
+        if let Some((known, _)) = self.0.iter().zip(Scope::ALL).find(|(_, of)| *of == scope) {
+            // Another of the same scope is checked anew each time.
+            let _ = known.set(digest);
+        }
+        Some((scope, digest))
+    }
 }
 
 /// The key that a session's tokens are made and checked with; cleared from memory when it is dropped. It is
@@ -147,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
     use vocab::SessionId;
 
-    use super::{Scope, TokenKey};
+    use super::{Known, Scope, TokenDigest, TokenKey};
 
     #[test]
     fn a_token_opens_its_own_scope_of_its_own_session_and_key() {
@@ -167,7 +199,27 @@ mod tests {
     #[test]
     fn a_token_is_named_by_the_beginning_of_its_digest() {
         // As `printf ctl1.a.b | sha256sum` has it.
-        assert_eq!(super::token_id("ctl1.a.b"), "d588a47dbe171b54");
+        assert_eq!(TokenDigest::of("ctl1.a.b").id(), "d588a47dbe171b54");
+    }
+
+    /// Twice each: the first may be found by the key, the second by its digest.
+    #[test]
+    fn what_is_known_opens_what_it_opened_before_and_nothing_else_does() {
+        let (key, session, known) = (TokenKey::new().unwrap(), SessionId::new(), Known::default());
+        let scope = |token: &str| known.check(&key, token, &session).map(|(scope, _)| scope);
+        for scope_of in Scope::ALL {
+            for minted in [7, 8, 7, 8] {
+                let token = key.mint(scope_of, &session, minted);
+                assert_eq!(scope(token.reveal()), Some(scope_of));
+                for other in Scope::ALL.into_iter().filter(|other| *other != scope_of) {
+                    assert_eq!(scope(&token.reveal().replacen(scope_of.tag(), other.tag(), 1)), None);
+                }
+                assert_eq!(scope(&format!("x{}", token.reveal())), None);
+                assert_eq!(scope(&format!("{}{}", token.reveal(), "=".repeat(512))), None);
+            }
+            let foreign = TokenKey::new().unwrap().mint(scope_of, &session, 7);
+            assert_eq!((scope(foreign.reveal()), scope(foreign.reveal())), (None, None));
+        }
     }
 
     proptest! {

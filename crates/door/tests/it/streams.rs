@@ -72,6 +72,31 @@ fn comes_back(takes: &[usize]) {
     assert_eq!(pieces, rest(None, 10));
 }
 
+/// Those who keep up are at one place and get the same pieces; others are elsewhere at the same time.
+#[test]
+fn whoever_watches_sees_the_same_from_where_they_are() {
+    let stage = Stage::open();
+    let at = |seen: u64| {
+        let mut events = watch(stage.client(), Some(seen));
+        assert_eq!(events.next().unwrap().name, "connection-ack");
+        events
+    };
+    let mut early = [at(0), at(0), at(0)];
+    submit(&stage, "count 120");
+    let whole = early[0].until(is_end);
+    assert_eq!(whole.iter().map(|event| event.id.unwrap()).collect::<Vec<u64>>(), (1..=124).collect::<Vec<u64>>());
+    let mut late = [1, 60, 123].map(|seen| (seen, at(seen)));
+    submit(&stage, "count 3");
+    let next = early[0].until(is_end);
+    for events in &mut early[1..] {
+        assert_eq!((events.until(is_end), events.until(is_end)), (whole.clone(), next.clone()));
+    }
+    for (seen, events) in &mut late {
+        let missing = &whole[usize::try_from(*seen).unwrap()..];
+        assert_eq!((events.until(is_end), events.until(is_end)), (missing.to_vec(), next.clone()));
+    }
+}
+
 #[test]
 fn a_task_s_own_stream_holds_its_frames_alone() {
     let stage = Stage::open();
