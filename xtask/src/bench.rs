@@ -6,5 +6,6 @@ use crate::process::{self, cargo};
 
 pub(crate) fn run() -> Result<()> {
     process::run(&mut cargo("bench --quiet --package mur --bench table"))?;
-    process::run(&mut cargo("bench --quiet --package door --bench watchers"))
+    process::run(&mut cargo("bench --quiet --package door --bench watchers"))?;
+    process::run(&mut cargo("bench --quiet --package door --bench control"))
 }

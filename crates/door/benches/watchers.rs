@@ -64,9 +64,9 @@ fn main() {
     crowd.tell("come");
     crowd.expect("ready");
     took.lock().unwrap().clear();
-    let before = resident();
+    let (before, began, idle) = (resident(), Instant::now(), busy("door"));
     run(&handle, FRAMES);
-    let after = resident();
+    let (after, share) = (resident(), (busy("door") - idle).as_secs_f64() / began.elapsed().as_secs_f64());
     let watched = std::mem::take(&mut *took.lock().unwrap());
     crowd.tell("end");
     let late = crowd.line();
@@ -77,6 +77,7 @@ fn main() {
 
     println!("| Work | Measured | Reach for |\n|---|---|---|");
     println!("| {WATCHERS} watchers of one session, 100 frames/s, one stalled: lateness | {late} | none over 50 ms |");
+    println!("| the same: what of a core the door's thread takes | {share:.2} | – |");
     println!(
         "| the same: the door's resident memory | {before:.1} MiB before, {after:.1} MiB after {FRAMES} frames | bounded |"
     );
@@ -99,6 +100,14 @@ fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+}
+
+/// How long a thread of this process has been on a core.
+fn busy(thread: &str) -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let is_it = |task: &std::path::PathBuf| std::fs::read_to_string(task.join("comm")).unwrap().trim() == thread;
+    let nanos = std::fs::read_to_string(tasks.into_iter().find(is_it).unwrap().join("schedstat")).unwrap();
+    Duration::from_nanos(nanos.split(' ').next().unwrap().parse().unwrap())
 }
 
 fn micros() -> u64 {
@@ -281,10 +290,11 @@ fn watchers(address: SocketAddr) {
     println!("stalled");
     wait("come");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
     let late = Arc::new(Mutex::new(Vec::with_capacity(WATCHERS * FRAMES)));
     let ready = Arc::new(tokio::sync::Semaphore::new(0));
     let (seen, came) = (Arc::clone(&late), Arc::clone(&ready));
-    runtime.block_on(async move {
+    let share = runtime.block_on(async move {
         let mut all = tokio::task::JoinSet::new();
         for _ in 1..WATCHERS {
             all.spawn(watcher(address, Arc::clone(&seen), Arc::clone(&came)));
@@ -292,14 +302,21 @@ fn watchers(address: SocketAddr) {
         let others = u32::try_from(WATCHERS - 1).unwrap();
         came.acquire_many(others).await.unwrap().forget();
         println!("ready");
+        let (began, before) = (Instant::now(), busy(comm.trim()));
         while all.join_next().await.is_some() {}
+        (busy(comm.trim()) - before).as_secs_f64() / began.elapsed().as_secs_f64()
     });
     wait("end");
     let mut late = std::mem::take(&mut *late.lock().unwrap());
     assert_eq!(late.len(), (WATCHERS - 1) * FRAMES, "every frame reached everybody, once");
     late.sort_unstable();
     let at = |part: usize| late[(late.len() - 1) * part / 1000] as f64 / 1000.0;
-    println!("max {:.1} ms, p99 {:.1} ms, median {:.2} ms", at(1000), at(990), at(500));
+    println!(
+        "max {:.1} ms, p99 {:.1} ms, median {:.2} ms; the clients take {share:.2} of a core",
+        at(1000),
+        at(990),
+        at(500)
+    );
 }
 
 fn ask(address: SocketAddr) -> String {
