@@ -180,7 +180,7 @@ mod tests {
             annotations: Annotations { read_only: Some(true), open_world: Some(false), ..Annotations::default() },
             unusable: None,
         };
-        assert_eq!(catalog.tools(), [expected.clone()]);
+        assert_eq!(catalog.tools(), std::slice::from_ref(&expected));
         assert_eq!(catalog.find("echo"), Some(&expected));
         assert_eq!(catalog.find("Echo"), None);
     }
@@ -192,16 +192,32 @@ mod tests {
         let cases = [
             (json!({"name": "a.b/c-d_e:f", "inputSchema": object}), "a.b/c-d_e:f", None),
             (json!({"name": "n".repeat(128), "inputSchema": {}}), &*"n".repeat(128), None),
-            (json!({"name": long, "inputSchema": object}), &*format!("{}…", "n".repeat(127)), Some("its name is longer than 128 characters")),
+            (
+                json!({"name": long, "inputSchema": object}),
+                &*format!("{}…", "n".repeat(127)),
+                Some("its name is longer than 128 characters"),
+            ),
             (json!({"name": "", "inputSchema": object}), "", Some("it has no name")),
             (json!({"inputSchema": object}), "", Some("it has no name")),
             (json!({"name": 7, "inputSchema": object}), "", Some("it has no name")),
             (json!("echo"), "", Some("it has no name")),
-            (json!({"name": "a\nb\u{202e}", "inputSchema": object}), "a b", Some("its name has characters other than letters, digits and `_-./:@+~#$%&=,;!*|`")),
-            (json!({"name": "gr\u{430}nt", "inputSchema": object}), "gr\u{430}nt", Some("its name has characters other than letters, digits and `_-./:@+~#$%&=,;!*|`")),
+            (
+                json!({"name": "a\nb\u{202e}", "inputSchema": object}),
+                "a b",
+                Some("its name has characters other than letters, digits and `_-./:@+~#$%&=,;!*|`"),
+            ),
+            (
+                json!({"name": "gr\u{430}nt", "inputSchema": object}),
+                "gr\u{430}nt",
+                Some("its name has characters other than letters, digits and `_-./:@+~#$%&=,;!*|`"),
+            ),
             (json!({"name": "a"}), "a", Some("it has no input schema")),
             (json!({"name": "a", "inputSchema": true}), "a", Some("its input schema is no object")),
-            (json!({"name": "a", "inputSchema": {"type": "array"}}), "a", Some("its input schema does not take an object")),
+            (
+                json!({"name": "a", "inputSchema": {"type": "array"}}),
+                "a",
+                Some("its input schema does not take an object"),
+            ),
         ];
         for (entry, name, reason) in cases {
             let catalog = Catalog::of(vec![entry.clone(), json!({"name": "other", "inputSchema": {}})]);

@@ -109,7 +109,9 @@ impl Connection {
     /// Whether the server is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.peer.is_transport_closed() || self.signals.fault().is_some()
+        // The engine notices its end a little later than the one who ended it.
+        let was_ended = self.running.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        was_ended || self.peer.is_transport_closed() || self.signals.fault().is_some()
     }
 
     /// The server's tools: those it has listed before, unless it has announced a change since or that is
@@ -145,7 +147,8 @@ impl Connection {
         for _ in 0..self.limits.pages {
             let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let request = ListToolsRequest { method: Default::default(), params, extensions: Default::default() };
-            let page = self.send(ClientRequest::ListToolsRequest(request), None, Step::List).await?.answer(self).await?;
+            let page =
+                self.send(ClientRequest::ListToolsRequest(request), None, Step::List).await?.answer(self).await?;
             let Value::Object(mut page) = page else { return Err(malformed("it is no object")) };
             let Some(Value::Array(tools)) = page.remove("tools") else {
                 return Err(malformed("it holds no list of tools"));

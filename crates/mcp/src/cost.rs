@@ -216,22 +216,29 @@ mod tests {
             json!({"$ref": "#/$defs/l0", "$defs": definitions})
         };
         assert_eq!(refused(&chain(100), &json!({})), None);
-        assert_eq!(refused(&chain(50_000), &json!({})), Some("it refers to itself over too many steps"));
+        assert_eq!(refused(&chain(5_000), &json!({})), Some("it refers to itself over too many steps"));
     }
 
     #[test]
     fn data_in_a_schema_is_no_schema() {
-        let schema = json!({"properties": {"$ref": {"default": {"$ref": "#/none"}}, "b": {"enum": [{"$dynamicRef": "#x"}]}}});
+        let schema =
+            json!({"properties": {"$ref": {"default": {"$ref": "#/none"}}, "b": {"enum": [{"$dynamicRef": "#x"}]}}});
         assert_eq!(refused(&schema, &json!({"$ref": 1})), None);
     }
 
     #[test]
     fn only_pointers_into_the_schema_itself_are_followed() {
         for reference in ["#/$defs/none", "other.json", "http://localhost/a", "#anchor"] {
-            assert_eq!(refused(&json!({"items": {"$ref": reference}}), &json!({})), Some("it refers to something that is not in it"));
+            assert_eq!(
+                refused(&json!({"items": {"$ref": reference}}), &json!({})),
+                Some("it refers to something that is not in it")
+            );
         }
         for schema in [json!({"properties": {"a": {"$id": "b"}}}), json!({"$dynamicRef": "#x"})] {
-            assert_eq!(refused(&schema, &json!({})), Some("it refers to parts of itself in a way that is not supported"));
+            assert_eq!(
+                refused(&schema, &json!({})),
+                Some("it refers to parts of itself in a way that is not supported")
+            );
         }
         let fine = json!({"$id": "https://example.com/a", "properties": {"a": {"$ref": "#/%24defs/x~1y"}}, "$defs": {"x/y": {}}});
         assert_eq!(refused(&fine, &json!({})), None);

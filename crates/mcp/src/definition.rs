@@ -130,7 +130,10 @@ mod tests {
         assert_ne!(base, Definition::of(Some("Reads. "), &schema));
         assert_ne!(base, Definition::of(None, &schema));
         assert_ne!(Definition::of(None, &schema), Definition::of(Some(""), &schema));
-        assert_ne!(base, Definition::of(Some("Reads."), &json!({"type": "object", "properties": {"a": {"type": "number"}}})));
+        assert_ne!(
+            base,
+            Definition::of(Some("Reads."), &json!({"type": "object", "properties": {"a": {"type": "number"}}}))
+        );
         assert_ne!(Definition::of(None, &json!([1, 2])), Definition::of(None, &json!([2, 1])));
     }
 
@@ -145,7 +148,8 @@ mod tests {
         leaf.prop_recursive(4, 48, 6, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-                prop::collection::vec((".{0,4}", inner), 0..6).prop_map(|members| Value::Object(members.into_iter().collect()))
+                prop::collection::vec((".{0,4}", inner), 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect()))
             ]
         })
     }
@@ -153,7 +157,9 @@ mod tests {
     /// The same value with every object's keys in the opposite order.
     fn reversed(value: &Value) -> Value {
         match value {
-            Value::Object(map) => Value::Object(map.iter().rev().map(|(key, value)| (key.clone(), reversed(value))).collect()),
+            Value::Object(map) => {
+                Value::Object(map.iter().rev().map(|(key, value)| (key.clone(), reversed(value))).collect())
+            }
             Value::Array(items) => items.iter().map(reversed).collect(),
             other => other.clone(),
         }

@@ -221,7 +221,9 @@ impl Error {
             Self::Credential(error) => return error.hint(),
             Self::Start(_) => "does the command exist, and may it run inside the sandbox?",
             Self::Unreachable { .. } => "is the server running, and are host and port right?",
-            Self::Unauthorized { .. } => "set the connection's bearer token again, with the rights that the server asks for",
+            Self::Unauthorized { .. } => {
+                "set the connection's bearer token again, with the rights that the server asks for"
+            }
             Self::Http { .. } => "is the path the server's MCP endpoint, often `/mcp`?",
             Self::SessionExpired => "call again: a new session is opened",
             Self::Ended { .. } => "see what the server wrote to its log before it ended",

@@ -84,9 +84,10 @@ impl HttpConfig {
         Ok(Self { url, bearer: None, headers: HashMap::new(), extra_roots: None })
     }
 
-    /// Sends `Authorization: Bearer` with the token of the moment.
+    /// Sends `Authorization: Bearer` with the token of the moment, in the place of any other such header.
     #[must_use]
-    pub fn bearer(self, token: Keyring) -> Self {
+    pub fn bearer(mut self, token: Keyring) -> Self {
+        self.headers.remove(&header::AUTHORIZATION);
         Self { bearer: Some(token), ..self }
     }
 
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn an_address_is_https_or_this_host_unless_plain_was_asked_for() {
-        for url in ["https://mcp.example.com/mcp", "http://127.0.0.1:3901/mcp", "http://[::1]/mcp", "http://localhost/"] {
+        for url in ["https://mcp.example.com/mcp", "http://127.0.0.1:3901/mcp", "http://[::1]/mcp", "http://localhost/"]
+        {
             assert!(HttpConfig::new(url).is_ok(), "{url}");
         }
         for url in [

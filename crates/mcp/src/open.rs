@@ -1,9 +1,9 @@
 //! From a way to a server to an open connection: start or reach it, agree on a version.
 //!
 //! Two eras of the protocol differ in their first message. The newer one is tried first, unless the server is
-//! known to speak the older one alone. Most old servers refuse what they do not know and go on; some end or
-//! fall silent, so that on stdio a failed first attempt is followed by one in the older manner, with a new
-//! process. Which one it was is told to whoever opens the next connection.
+//! known to speak the older one alone. Most old servers refuse what they do not know and go on; some end, fall
+//! silent or answer nonsense, so that a failed first attempt is followed by one in the older manner, on stdio
+//! with a new process. Which one it was is told to whoever opens the next connection.
 
 use std::sync::Arc;
 
@@ -12,9 +12,7 @@ use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, Peer, RunningService, Subscription};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
-use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
-};
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use tokio::time::timeout;
 
 use crate::client::Asked;
@@ -53,19 +51,21 @@ impl Connection {
 /// Opens a connection, beginning as an earlier one ended up.
 pub(crate) async fn open(transport: &Transport, limits: &Limits, era: Era) -> Result<Connection, Error> {
     let opening = async {
-        match transport {
-            Transport::Http(config) => http(config, limits, era).await,
-            Transport::Stdio(start) => match stdio(start.as_ref(), limits, era).await {
-                Err(Error::Ended { .. } | Error::Malformed { .. }) if era == Era::Unknown => {
-                    stdio(start.as_ref(), limits, Era::Older).await
-                }
-                other => other,
-            },
+        match begin(transport, limits, era).await {
+            Err(Error::Ended { .. } | Error::Malformed { .. } | Error::Http { .. }) if era == Era::Unknown => {
+                begin(transport, limits, Era::Older).await
+            }
+            other => other,
         }
     };
-    timeout(limits.open, opening)
-        .await
-        .unwrap_or(Err(Error::TimedOut { step: Step::Open, after: limits.open }))
+    timeout(limits.open, opening).await.unwrap_or(Err(Error::TimedOut { step: Step::Open, after: limits.open }))
+}
+
+async fn begin(transport: &Transport, limits: &Limits, era: Era) -> Result<Connection, Error> {
+    match transport {
+        Transport::Stdio(start) => stdio(start.as_ref(), limits, era).await,
+        Transport::Http(config) => http(config, limits, era).await,
+    }
 }
 
 async fn stdio(start: &dyn Start, limits: &Limits, era: Era) -> Result<Connection, Error> {
@@ -73,8 +73,8 @@ async fn stdio(start: &dyn Start, limits: &Limits, era: Era) -> Result<Connectio
     let signals = Arc::new(Signals::default());
     let stdout = Sieve::new(pipes.stdout, limits.message_bytes, limits.noise_bytes, Arc::clone(&signals));
     // One byte more than the sieve lets through: it is the sieve that tells why.
-    let lines = AsyncRwTransport::new_client(stdout, pipes.stdin)
-        .with_max_line_length(limits.message_bytes.saturating_add(1));
+    let lines =
+        AsyncRwTransport::new_client(stdout, pipes.stdin).with_max_line_length(limits.message_bytes.saturating_add(1));
     let served = Asked.serve_with_lifecycle(Watch::new(lines, Arc::clone(&signals)), lifecycle(era)).await;
     finish(served.map_err(Box::new), Some(pipes.keeper), signals, limits).await
 }

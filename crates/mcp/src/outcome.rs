@@ -169,7 +169,12 @@ mod tests {
                 Part::Text("a".into()),
                 Part::Image { media_type: "image/png".into(), data: "aQ==".into() },
                 Part::Audio { media_type: "audio/wav".into(), data: "aQ==".into() },
-                Part::Link { uri: "file:///a".into(), name: "a".into(), description: Some("d".into()), media_type: plain() },
+                Part::Link {
+                    uri: "file:///a".into(),
+                    name: "a".into(),
+                    description: Some("d".into()),
+                    media_type: plain(),
+                },
                 Part::TextResource { uri: "demo://a".into(), media_type: plain(), text: "b".into() },
                 Part::BinaryResource { uri: "demo://b".into(), media_type: None, data: "aQ==".into() },
                 Part::Other(json!({"type": "hologram", "x": 1})),
@@ -187,7 +192,10 @@ mod tests {
         assert_eq!(CallOutcome::read(json!({}), 100).unwrap(), CallOutcome::default());
         let refused = |result: Value| CallOutcome::read(result, 100).unwrap_err().to_string();
         assert_eq!(refused(json!([])), "the server's answer to the call is malformed: it is no object");
-        assert_eq!(refused(json!({"content": "a"})), "the server's answer to the call is malformed: its content is no list");
+        assert_eq!(
+            refused(json!({"content": "a"})),
+            "the server's answer to the call is malformed: its content is no list"
+        );
         assert_eq!(
             refused(json!({"isError": "yes"})),
             "the server's answer to the call is malformed: `isError` is neither true nor false"
@@ -196,6 +204,9 @@ mod tests {
             refused(json!({"resultType": "input_required", "inputRequests": {}})),
             "the server asks for input before it answers, which is not supported"
         );
-        assert_eq!(refused(json!({"content": [{"type": "text", "text": "x".repeat(100)}]})), "the result in bytes is larger than the 100 that are taken");
+        assert_eq!(
+            refused(json!({"content": [{"type": "text", "text": "x".repeat(100)}]})),
+            "the result in bytes is larger than the 100 that are taken"
+        );
     }
 }

@@ -138,12 +138,13 @@ impl Server {
             let kept = Arc::clone(&lease.kept);
             tokio::spawn(async move { kept.connection.close().await });
         } else if self.is_spent(&done) {
-            self.forget(&lease.kept).await;
+            self.forget(&lease.kept);
         }
         done.map_err(|error| {
             // What an old session is refused with differs between servers; before a call it is tried anew.
             let is_old = !lease.is_fresh && matches!(self.0.transport, Transport::Http(_));
-            let refused = matches!(error, Error::Http { step: Step::List, .. } | Error::Refused { step: Step::List, .. });
+            let refused =
+                matches!(error, Error::Http { step: Step::List, .. } | Error::Refused { step: Step::List, .. });
             Failed { may_restart: error.is_worth_a_restart() || (is_old && refused), error }
         })
     }
@@ -181,13 +182,14 @@ impl Server {
     }
 
     /// Ends a connection that nobody should use any more, whoever still does.
-    async fn forget(&self, kept: &Arc<Kept>) {
-        let mut place = self.0.kept.lock().await;
-        if place.as_ref().is_some_and(|other| Arc::ptr_eq(other, kept)) {
+    fn forget(&self, kept: &Arc<Kept>) {
+        kept.connection.kill();
+        // Whoever holds the place finds an ended connection there, or has put another one.
+        if let Ok(mut place) = self.0.kept.try_lock()
+            && place.as_ref().is_some_and(|other| Arc::ptr_eq(other, kept))
+        {
             *place = None;
         }
-        drop(place);
-        kept.connection.kill();
     }
 }
 
@@ -195,7 +197,11 @@ impl Server {
 trait Work: Sync {
     type Done: Send;
 
-    fn run(&self, connection: &Connection, cancelled: &Cancelled) -> impl Future<Output = Result<Self::Done, Error>> + Send;
+    fn run(
+        &self,
+        connection: &Connection,
+        cancelled: &Cancelled,
+    ) -> impl Future<Output = Result<Self::Done, Error>> + Send;
 }
 
 /// Looks at the tools.

@@ -25,9 +25,7 @@ pub(crate) fn fault(signals: &Signals, step: Step, limits: &Limits) -> Option<Er
         Fault::MessageTooLarge => {
             Error::TooLarge { step, what: "a message in bytes", limit: bytes(limits.message_bytes) }
         }
-        Fault::Noise => {
-            Error::TooLarge { step, what: "what is no message, in bytes,", limit: limits.noise_bytes }
-        }
+        Fault::Noise => Error::TooLarge { step, what: "what is no message, in bytes,", limit: limits.noise_bytes },
         Fault::Flood => Error::Flood { step },
     })
 }
@@ -55,8 +53,7 @@ pub(crate) fn handshake(error: ClientInitializeError) -> Error {
             Error::Version { offered: fold_description(&versions.join(", ")) }
         }
         ClientInitializeError::ConnectionClosed(_) => Error::Ended { step, sent: true },
-        ClientInitializeError::ConflictInitResponseId(..)
-        | ClientInitializeError::UncorrelatedErrorResponse { .. } => {
+        ClientInitializeError::ConflictInitResponseId(..) | ClientInitializeError::UncorrelatedErrorResponse { .. } => {
             Error::Malformed { step, what: "it answers another request" }
         }
         _ => Error::Malformed { step, what: "it is no answer to the handshake" },

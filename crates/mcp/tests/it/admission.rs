@@ -38,7 +38,9 @@ async fn only_a_usable_tool_of_exactly_that_name_is_called() {
 
 #[tokio::test]
 async fn a_broken_entry_does_not_hide_the_others() {
-    let fake = listing(json!([{"name": "good", "inputSchema": {}}, {"name": 7}, "nonsense", {"name": "odd", "description": 9, "inputSchema": []}]));
+    let fake = listing(
+        json!([{"name": "good", "inputSchema": {}}, {"name": 7}, "nonsense", {"name": "odd", "description": 9, "inputSchema": []}]),
+    );
     let catalog = fake.ephemeral().discover().await.unwrap();
     let found: Vec<_> = catalog.tools().iter().map(|tool| (tool.name.as_str(), tool.unusable.is_none())).collect();
     assert_eq!(found, [("good", true), ("", false), ("", false), ("odd", false)]);
@@ -48,7 +50,10 @@ async fn a_broken_entry_does_not_hide_the_others() {
 async fn arguments_that_do_not_fit_are_not_sent() {
     let fake = Fake::usual();
     let failed = call(&fake, "echo", json!({"text": 7})).await.unwrap_err();
-    assert_eq!(failed.to_string(), "the arguments of `echo` do not fit its schema: /text: value is not of type \"string\"");
+    assert_eq!(
+        failed.to_string(),
+        "the arguments of `echo` do not fit its schema: /text: value is not of type \"string\""
+    );
     assert!(!failed.may_have_run());
     assert!(call(&fake, "echo", json!({})).await.is_err());
     assert!(fake.got("tools/call").is_empty());
@@ -64,10 +69,13 @@ async fn check(schema: Value, input: Value) -> Result<(), Error> {
 
 #[tokio::test]
 async fn a_schema_that_points_elsewhere_cannot_be_used_and_one_that_points_at_itself_can() {
-    let inner = json!({"type": "object", "$defs": {"n": {"type": "number"}}, "properties": {"a": {"$ref": "#/$defs/n"}}});
+    let inner =
+        json!({"type": "object", "$defs": {"n": {"type": "number"}}, "properties": {"a": {"$ref": "#/$defs/n"}}});
     assert!(check(inner.clone(), json!({"a": 1})).await.is_ok());
     assert!(matches!(check(inner, json!({"a": "1"})).await, Err(Error::Arguments { .. })));
-    for elsewhere in ["http://127.0.0.1:1/schema", "https://example.com/s.json", "file:///etc/passwd", "other.json", "#/$defs/none"] {
+    for elsewhere in
+        ["http://127.0.0.1:1/schema", "https://example.com/s.json", "file:///etc/passwd", "other.json", "#/$defs/none"]
+    {
         let failed = check(json!({"properties": {"a": {"$ref": elsewhere}}}), json!({"a": 1})).await;
         assert!(matches!(failed, Err(Error::ToolUnusable { .. })), "{elsewhere}: {failed:?}");
     }

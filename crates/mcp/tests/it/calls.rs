@@ -13,7 +13,8 @@ use crate::support::{Fake, Reaction, arguments, echo, echo_tool, line, never, sa
 #[tokio::test]
 async fn what_the_runtime_says_travels_apart_from_the_arguments() {
     let fake = Fake::usual();
-    let (input, meta) = (arguments(json!({"text": "hi"})), arguments(json!({"murmur/agent": "a", "murmur/session": "s"})));
+    let (input, meta) =
+        (arguments(json!({"text": "hi"})), arguments(json!({"murmur/agent": "a", "murmur/session": "s"})));
     let call = Call { tool: "echo", arguments: &input, definition: None, meta: Some(&meta) };
     assert_eq!(fake.ephemeral().call(&call, never()).await.unwrap(), said("hi"));
     let got = fake.got("tools/call").remove(0);
@@ -26,7 +27,9 @@ async fn what_the_runtime_says_travels_apart_from_the_arguments() {
 #[tokio::test]
 async fn a_failure_that_the_tool_reports_is_an_outcome() {
     let fake = Fake::on("tools/call", |_| {
-        Reaction::Result(json!({"content": [{"type": "text", "text": "hi"}], "isError": true, "structuredContent": {"a": [1]}}))
+        Reaction::Result(
+            json!({"content": [{"type": "text", "text": "hi"}], "isError": true, "structuredContent": {"a": [1]}}),
+        )
     });
     let expected = CallOutcome { structured: Some(json!({"a": [1]})), is_error: true, ..said("hi") };
     assert_eq!(echo(&fake.ephemeral(), "hi").await.unwrap(), expected);
@@ -37,7 +40,11 @@ async fn a_failure_that_the_tool_reports_is_an_outcome() {
 #[tokio::test]
 async fn an_error_of_the_protocol_is_an_error_and_the_server_stays() {
     let fake = Fake::on("tools/call", |message| {
-        if message["params"]["arguments"]["text"] == "bad" { Reaction::Error(-32602, "not\nthat") } else { Reaction::Usual }
+        if message["params"]["arguments"]["text"] == "bad" {
+            Reaction::Error(-32602, "not\nthat")
+        } else {
+            Reaction::Usual
+        }
     });
     let server = fake.kept();
     let failed = echo(&server, "bad").await.unwrap_err();
@@ -88,7 +95,9 @@ async fn a_catalog_is_kept_until_it_is_old() {
 #[tokio::test]
 async fn an_announced_change_counts_from_the_next_call_on() {
     let told = line(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-    let progress = line(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}}));
+    let progress = line(
+        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}}),
+    );
     for (announcement, lists) in [(told, 2), (progress, 1)] {
         let fake = fickle();
         let react = fake.clone();
@@ -168,7 +177,8 @@ async fn a_call_whose_caller_is_gone_is_told_to_the_server() {
 #[tokio::test]
 async fn calls_run_beside_each_other_on_one_connection() {
     // The first call is answered only after the second has arrived.
-    let fake = Fake::on("tools/call", |message| match message["params"]["arguments"]["text"].as_str() {
+    let fake = Fake::on("tools/call", |message| {
+        match message["params"]["arguments"]["text"].as_str() {
         Some("first") => Reaction::Silence,
         _ => Reaction::Raw(
             [
@@ -177,6 +187,7 @@ async fn calls_run_beside_each_other_on_one_connection() {
             ]
             .concat(),
         ),
+    }
     });
     let server = fake.kept();
     server.discover().await.unwrap();
@@ -188,8 +199,16 @@ async fn calls_run_beside_each_other_on_one_connection() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_another_request_is_none() {
     let fake = Fake::on("tools/call", |_| {
-        Reaction::Raw([999, 0, -1].into_iter().flat_map(|id| line(json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}}))).collect())
+        Reaction::Raw(
+            [999, 0, -1]
+                .into_iter()
+                .flat_map(|id| line(json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}})))
+                .collect(),
+        )
     });
     let failed = echo(&fake.ephemeral(), "hi").await.unwrap_err();
-    assert!(matches!(failed, Error::TimedOut { step: Step::Call, after } if after == Duration::from_secs(30)), "{failed}");
+    assert!(
+        matches!(failed, Error::TimedOut { step: Step::Call, after } if after == Duration::from_secs(30)),
+        "{failed}"
+    );
 }

@@ -10,9 +10,12 @@ use crate::support::{Fake, Reaction, echo, line, said};
 #[tokio::test]
 async fn a_call_that_crashed_its_server_is_never_sent_again() {
     for is_kept in [true, false] {
-        let fake = Fake::new(|start, message| {
-            if start == 1 && message["method"] == "tools/call" { Reaction::End } else { Reaction::Usual }
-        });
+        let fake =
+            Fake::new(
+                |start, message| {
+                    if start == 1 && message["method"] == "tools/call" { Reaction::End } else { Reaction::Usual }
+                },
+            );
         let server = if is_kept { fake.kept() } else { fake.ephemeral() };
         let failed = echo(&server, "once").await.unwrap_err();
         assert!(matches!(failed, Error::Ended { step: Step::Call, sent: true }) && failed.may_have_run(), "{failed}");
@@ -64,9 +67,12 @@ async fn a_kept_server_that_ended_between_two_calls_is_started_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hung_server_is_cut_ended_and_replaced() {
-    let fake = Fake::new(|start, message| {
-        if start == 1 && message["method"] == "tools/call" { Reaction::Silence } else { Reaction::Usual }
-    });
+    let fake =
+        Fake::new(
+            |start, message| {
+                if start == 1 && message["method"] == "tools/call" { Reaction::Silence } else { Reaction::Usual }
+            },
+        );
     let server = fake.kept();
     let begun = tokio::time::Instant::now();
     let failed = echo(&server, "a").await.unwrap_err();
@@ -90,9 +96,18 @@ async fn a_server_that_does_not_list_its_tools_is_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_reads_nothing_does_not_hold_its_caller() {
-    let fake = Fake::on("notifications/initialized", |_| Reaction::Forever(b"\n".to_vec()));
-    let failed = echo(&fake.ephemeral(), &"x".repeat(1024 * 1024)).await.unwrap_err();
-    assert!(matches!(failed, Error::TimedOut { .. } | Error::TooLarge { .. }), "{failed}");
+    let fake = Fake::new(|_, message| match message["params"]["arguments"]["text"].as_str() {
+        Some("deaf") => Reaction::Deafness,
+        _ => Reaction::Usual,
+    });
+    let server = fake.kept();
+    let long = "x".repeat(1024 * 1024);
+    assert_eq!(echo(&server, &long).await.unwrap(), said(&long));
+    let (deaf, stuck) = tokio::join!(echo(&server, "deaf"), echo(&server, &long));
+    for failed in [deaf.unwrap_err(), stuck.unwrap_err()] {
+        assert!(matches!(failed, Error::TimedOut { step: Step::Call, .. } | Error::Ended { .. }), "{failed}");
+    }
+    assert_eq!((fake.starts(), fake.ends()), (1, 1));
 }
 
 #[tokio::test]
@@ -127,7 +142,14 @@ async fn a_result_may_be_as_large_as_the_limit_and_no_larger() {
 #[tokio::test]
 async fn a_message_of_millions_of_parts_is_not_parsed() {
     let fake = Fake::on("tools/call", |message| {
-        Reaction::Raw(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[{}1]}}}}\n", message["id"], "[],".repeat(400_000)).into_bytes())
+        Reaction::Raw(
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[{}1]}}}}\n",
+                message["id"],
+                "[],".repeat(400_000)
+            )
+            .into_bytes(),
+        )
     });
     let failed = echo(&fake.ephemeral(), "hi").await.unwrap_err();
     assert!(matches!(failed, Error::TooLarge { what: "a message in bytes", .. }), "{failed}");
@@ -156,19 +178,27 @@ async fn results_of_another_shape_are_malformed() {
 
 #[tokio::test]
 async fn a_tool_that_wants_more_input_is_told_apart() {
-    let fake = Fake::on("tools/call", |_| Reaction::Result(json!({"resultType": "input_required", "requestState": "s", "inputRequests": {}})));
+    let fake = Fake::on("tools/call", |_| {
+        Reaction::Result(json!({"resultType": "input_required", "requestState": "s", "inputRequests": {}}))
+    });
     let failed = echo(&fake.ephemeral(), "hi").await.unwrap_err();
     assert!(matches!(failed, Error::Unsupported { what: "input" }), "{failed}");
 }
 
 #[tokio::test]
 async fn what_a_server_asks_is_refused_but_a_ping() {
-    let asks = |id: u64, method: &str, params: Value| line(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+    let asks = |id: u64, method: &str, params: Value| {
+        line(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    };
     let message = json!({"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 9});
     let questions = [
         asks(1, "roots/list", json!({})),
         asks(2, "sampling/createMessage", message),
-        asks(3, "elicitation/create", json!({"message": "pin?", "requestedSchema": {"type": "object", "properties": {}}})),
+        asks(
+            3,
+            "elicitation/create",
+            json!({"message": "pin?", "requestedSchema": {"type": "object", "properties": {}}}),
+        ),
         asks(4, "murmur/other", json!({})),
         asks(5, "ping", json!({})),
     ]
@@ -176,15 +206,14 @@ async fn what_a_server_asks_is_refused_but_a_ping() {
     let fake = Fake::new(move |_, message| match (message["method"].as_str(), message["id"].as_u64()) {
         (Some("tools/call"), _) => Reaction::Raw(questions.clone()),
         // The last of the answers: now the call's own.
-        (None, Some(5)) => Reaction::Raw(line(json!({"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": "done"}]}}))),
+        (None, Some(5)) => Reaction::Raw(line(
+            json!({"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": "done"}]}}),
+        )),
         _ => Reaction::Usual,
     });
     assert_eq!(echo(&fake.ephemeral(), "hi").await.unwrap(), said("done"));
-    let mut answers: Vec<(u64, Value)> = fake
-        .answers()
-        .iter()
-        .map(|answer| (answer["id"].as_u64().unwrap(), answer["error"]["code"].clone()))
-        .collect();
+    let mut answers: Vec<(u64, Value)> =
+        fake.answers().iter().map(|answer| (answer["id"].as_u64().unwrap(), answer["error"]["code"].clone())).collect();
     answers.sort_by_key(|(id, _)| *id);
     let refused = json!(-32601);
     let expected = [(1, refused.clone()), (2, refused.clone()), (3, refused.clone()), (4, refused), (5, Value::Null)];
@@ -201,7 +230,8 @@ async fn a_flood_of_requests_is_cut() {
     assert!(matches!(failed, Error::Flood { step: Step::Call }), "{failed}");
     assert_eq!((fake.starts(), fake.got("tools/call").len()), (1, 1));
     // Log messages want no answer, and are only dropped.
-    let log = line(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}));
+    let log =
+        line(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}));
     let fake = Fake::on("tools/call", move |_| Reaction::RawThenUsual(log.repeat(10_000)));
     assert_eq!(echo(&fake.ephemeral(), "hi").await.unwrap(), said("hi"));
 }

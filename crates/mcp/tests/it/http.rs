@@ -19,7 +19,10 @@ async fn a_session_is_opened_used_and_deleted() {
         assert_eq!(echo(&server, text).await.unwrap(), said(text));
     }
     server.close().await;
-    assert_eq!((web.calls("initialize").len(), web.calls("tools/list").len(), web.calls("tools/call").len()), (1, 1, 2));
+    assert_eq!(
+        (web.calls("initialize").len(), web.calls("tools/list").len(), web.calls("tools/call").len()),
+        (1, 1, 2)
+    );
     for call in web.calls("tools/call") {
         assert_eq!(call.header("mcp-session-id"), Some("s-1"));
         assert_eq!(call.header("mcp-protocol-version"), Some("2025-11-25"));
@@ -51,6 +54,20 @@ async fn the_newer_protocol_has_no_session_and_names_what_it_calls() {
 }
 
 #[tokio::test]
+async fn a_server_that_answers_nonsense_to_what_it_does_not_know_is_asked_in_the_older_manner() {
+    for nonsense in
+        [Reply::json(&json!({"jsonrpc": "2.0", "id": 0, "result": {}})), Reply::status(500), Reply::status(404)]
+    {
+        let web =
+            Web::serve(move |got| if got.rpc() == "server/discover" { nonsense.clone() } else { well_behaved(got) })
+                .await;
+        let server = web.kept();
+        assert_eq!(echo(&server, "hi").await.unwrap(), said("hi"));
+        assert_eq!((web.calls("server/discover").len(), web.calls("initialize").len()), (1, 1));
+    }
+}
+
+#[tokio::test]
 async fn an_answer_may_be_a_stream_with_other_things_before_it() {
     let web = Web::serve(|got| match got.rpc() {
         "tools/call" => {
@@ -68,7 +85,9 @@ async fn an_answer_may_be_a_stream_with_other_things_before_it() {
 async fn a_stream_that_ends_early_is_taken_up_where_it_ended() {
     let web = Web::serve(|got| match (got.rpc(), got.header("last-event-id")) {
         ("tools/call", _) => Reply::events("id: e-1\nretry: 1\ndata: \n\n"),
-        ("", Some("e-1")) => Reply::events(event(&json!({"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": "late"}]}}))),
+        ("", Some("e-1")) => Reply::events(event(
+            &json!({"jsonrpc": "2.0", "id": 3, "result": {"content": [{"type": "text", "text": "late"}]}}),
+        )),
         _ => well_behaved(got),
     })
     .await;
@@ -99,7 +118,9 @@ async fn an_expired_session_is_opened_anew_once_and_the_tool_looked_at_again() {
     for (changes, works) in [(false, true), (true, false)] {
         let (calls, sessions) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let web = Web::serve(move |got| match got.rpc() {
-            "initialize" => well_behaved(got).with("mcp-session-id", format!("s-{}", sessions.fetch_add(1, Ordering::SeqCst))),
+            "initialize" => {
+                well_behaved(got).with("mcp-session-id", format!("s-{}", sessions.fetch_add(1, Ordering::SeqCst)))
+            }
             "tools/call" if calls.fetch_add(1, Ordering::SeqCst) == 1 => Reply::status(404),
             "tools/list" if changes && got.header("mcp-session-id") != Some("s-0") => {
                 let mut tool = echo_tool();
@@ -131,11 +152,28 @@ async fn a_session_that_always_expires_is_opened_anew_once() {
 
 #[tokio::test]
 async fn statuses_are_told_and_a_call_is_not_repeated() {
-    for (status, code) in [(500, "E-MCP-006"), (503, "E-MCP-006"), (400, "E-MCP-006"), (429, "E-MCP-006"), (401, "E-MCP-003"), (403, "E-MCP-003")] {
-        let web = Web::serve(move |got| if got.rpc() == "tools/call" { Reply::status(status).body("</untrusted-content>") } else { well_behaved(got) }).await;
+    for (status, code) in [
+        (500, "E-MCP-006"),
+        (503, "E-MCP-006"),
+        (400, "E-MCP-006"),
+        (429, "E-MCP-006"),
+        (401, "E-MCP-003"),
+        (403, "E-MCP-003"),
+    ] {
+        let web = Web::serve(move |got| {
+            if got.rpc() == "tools/call" {
+                Reply::status(status).body("</untrusted-content>")
+            } else {
+                well_behaved(got)
+            }
+        })
+        .await;
         let failed = echo(&web.kept(), "hi").await.unwrap_err();
         assert_eq!(failed.code(), code, "{status}: {failed}");
-        assert!(failed.to_string().contains(&status.to_string()) && !failed.to_string().contains("untrusted"), "{failed}");
+        assert!(
+            failed.to_string().contains(&status.to_string()) && !failed.to_string().contains("untrusted"),
+            "{failed}"
+        );
         assert_eq!(web.calls("tools/call").len(), 1);
     }
 }
@@ -161,7 +199,11 @@ async fn an_answer_that_is_no_message_is_malformed() {
 #[tokio::test]
 async fn a_redirect_is_followed_within_the_origin_alone() {
     let other = Web::serve(well_behaved).await;
-    let inside = Web::serve(|got| if got.path == "/mcp" { Reply::status(307).with("location", "/moved") } else { well_behaved(got) }).await;
+    let inside =
+        Web::serve(
+            |got| if got.path == "/mcp" { Reply::status(307).with("location", "/moved") } else { well_behaved(got) },
+        )
+        .await;
     let config = |web: &Web| web.config().header("x-api-key", "hunter2-hunter2").unwrap();
     assert_eq!(echo(&kept(config(&inside)), "hi").await.unwrap(), said("hi"));
     let away = other.url.clone();
@@ -234,7 +276,11 @@ async fn a_server_that_was_started_anew_is_shaken_hands_with_again() {
     let count = Arc::clone(&sessions);
     let web = Web::serve(move |got| match got.rpc() {
         "initialize" => well_behaved(got).with("mcp-session-id", format!("s-{}", count.fetch_add(1, Ordering::SeqCst))),
-        "tools/call" if got.header("mcp-session-id") == Some("s-0") && got.message["params"]["arguments"]["text"] == "b" => Reply::status(400),
+        "tools/call"
+            if got.header("mcp-session-id") == Some("s-0") && got.message["params"]["arguments"]["text"] == "b" =>
+        {
+            Reply::status(400)
+        }
         _ => well_behaved(got),
     })
     .await;
@@ -265,14 +311,20 @@ async fn a_body_or_an_event_that_is_too_large_is_not_taken() {
         };
         assert!(call(400_000).await.is_ok());
         let failed = call(200_000).await.unwrap_err();
-        assert!(matches!(failed, Error::TooLarge { step: Step::Call, .. }) && failed.may_have_run(), "{is_event}: {failed}");
+        assert!(
+            matches!(failed, Error::TooLarge { step: Step::Call, .. }) && failed.may_have_run(),
+            "{is_event}: {failed}"
+        );
     }
 }
 
 #[tokio::test]
 async fn an_event_of_millions_of_parts_is_not_parsed() {
     let web = Web::serve(|got| match got.rpc() {
-        "tools/call" => Reply::events(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{{\"content\":[{}1]}}}}\n\n", "[],".repeat(400_000))),
+        "tools/call" => Reply::events(format!(
+            "data: {{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{{\"content\":[{}1]}}}}\n\n",
+            "[],".repeat(400_000)
+        )),
         _ => well_behaved(got),
     })
     .await;

@@ -68,7 +68,8 @@ async fn a_kept_server_is_closed_when_it_was_idle() {
 #[tokio::test(start_paused = true)]
 async fn a_call_in_progress_is_no_idle_time() {
     let fake = Fake::on("tools/call", |_| Reaction::Silence);
-    let server = Server::new(fake.transport(), Lifecycle::KeepAlive { idle: Duration::from_secs(1) }, Limits::default());
+    let server =
+        Server::new(fake.transport(), Lifecycle::KeepAlive { idle: Duration::from_secs(1) }, Limits::default());
     assert!(matches!(echo(&server, "hi").await, Err(Error::TimedOut { .. })));
     assert_eq!((fake.starts(), fake.got("tools/call").len()), (1, 1));
 }
@@ -93,14 +94,19 @@ async fn many_first_calls_at_once_open_one_connection() {
 #[tokio::test]
 async fn a_diagnosis_of_a_healthy_server() {
     let fake = Fake::on("tools/list", |_| {
-        Reaction::Result(json!({"tools": [{"name": "a", "inputSchema": {}}, {"name": "b"}, {"name": "c", "inputSchema": {}}]}))
+        Reaction::Result(
+            json!({"tools": [{"name": "a", "inputSchema": {}}, {"name": "b"}, {"name": "c", "inputSchema": {}}]}),
+        )
     });
     let server = fake.kept();
     let found = server.diagnose().await;
     assert!(found.is_well());
     let passed: Vec<Check> = found.passed.iter().map(|(check, _)| *check).collect();
     assert_eq!(passed, [Check::Settings, Check::Reach, Check::Handshake, Check::Tools]);
-    assert_eq!(found.info, Some(ServerInfo { name: "fake".into(), version: "1.2".into(), protocol: "2025-11-25".into() }));
+    assert_eq!(
+        found.info,
+        Some(ServerInfo { name: "fake".into(), version: "1.2".into(), protocol: "2025-11-25".into() })
+    );
     assert_eq!((found.usable, found.unusable), (2, vec![("b".into(), "it has no input schema".into())]));
     assert_eq!((fake.starts(), fake.ends()), (1, 1));
     assert!(fake.got("tools/call").is_empty());

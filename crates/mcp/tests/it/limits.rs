@@ -10,7 +10,8 @@ fn paged(tools: usize, page: usize) -> Fake {
     Fake::on("tools/list", move |message| {
         let from = message["params"]["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
         let until = (from + page).min(tools);
-        let listed: Vec<Value> = (from..until).map(|number| json!({"name": format!("t{number}"), "inputSchema": {}})).collect();
+        let listed: Vec<Value> =
+            (from..until).map(|number| json!({"name": format!("t{number}"), "inputSchema": {}})).collect();
         let mut result = json!({"tools": listed});
         if until < tools {
             result["nextCursor"] = json!(until.to_string());
@@ -54,9 +55,10 @@ async fn a_catalog_may_be_as_large_as_the_limit_and_no_larger() {
             Reaction::Result(json!({"tools": [{"name": "a", "inputSchema": {}, "description": "d".repeat(length)}]}))
         })
     };
-    let bytes = Limits::default().catalog_bytes;
-    assert!(fake(bytes - 100).ephemeral().discover().await.is_ok());
-    let failed = fake(bytes).ephemeral().discover().await.unwrap_err();
+    let bytes = 100_000;
+    let limits = || Limits { catalog_bytes: bytes, ..Limits::default() };
+    assert!(fake(bytes - 100).kept_within(limits()).discover().await.is_ok());
+    let failed = fake(bytes).kept_within(limits()).discover().await.unwrap_err();
     assert!(matches!(failed, Error::TooLarge { step: Step::List, what: "the list of tools in bytes", .. }), "{failed}");
 }
 

@@ -24,6 +24,8 @@ pub(crate) enum Reaction {
     RawThenUsual(Vec<u8>),
     /// Writes this over and over, reading nothing.
     Forever(Vec<u8>),
+    /// Reads nothing any more.
+    Deafness,
     /// Nothing.
     Silence,
     /// Ends.
@@ -132,7 +134,9 @@ async fn run(number: usize, pipe: tokio::io::DuplexStream, react: Arc<React>, lo
         while let Some(reaction) = todo.pop_front() {
             let written = match reaction {
                 Reaction::Usual => usual(&message).map(Value::into_bytes),
-                Reaction::Result(result) => Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).into_bytes()),
+                Reaction::Result(result) => {
+                    Some(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).into_bytes())
+                }
                 Reaction::Error(code, text) => Some(refusal(&message, code, text).into_bytes()),
                 Reaction::Raw(bytes) => Some(bytes),
                 Reaction::RawThenUsual(bytes) => {
@@ -143,6 +147,7 @@ async fn run(number: usize, pipe: tokio::io::DuplexStream, react: Arc<React>, lo
                     while answers.write_all(&bytes).await.is_ok() {}
                     return;
                 }
+                Reaction::Deafness => std::future::pending().await,
                 Reaction::Silence => None,
                 Reaction::End => return,
             };

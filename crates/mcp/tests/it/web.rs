@@ -101,8 +101,11 @@ impl Web {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (react, log) = (Arc::clone(&react), Arc::clone(&log));
-                let service = hyper::service::service_fn(move |request| answer(request, Arc::clone(&react), Arc::clone(&log)));
-                tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                let service =
+                    hyper::service::service_fn(move |request| answer(request, Arc::clone(&react), Arc::clone(&log)));
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+                );
             }
         });
         Self { url, log: kept }
