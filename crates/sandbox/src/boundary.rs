@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// A file, or a directory with all that is below it, that a process may use.
 ///
 /// A grant adds to those above it and takes nothing away; [`Mask`] does. What does not exist when the process
-/// starts is left out.
+/// starts is left out. A local socket that lies there can be connected to, whatever the access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Absolute path on the host. A link on the way is shown as well.

@@ -126,3 +126,57 @@ fn errno(error: RulesetError) -> Errno {
         number => Errno::from_raw_os_error(*number),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::fs;
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    /// Of each version that the kernel has, also of those that older kernels stop at. Rules bind a thread.
+    #[test]
+    fn every_version_holds_what_it_knows() {
+        for version in 1..=version().unwrap_or(0).min(NEWEST) {
+            let folder = tempfile::tempdir().unwrap();
+            let at = |name: &str| folder.path().join(name);
+            for name in ["write/one", "write/other", "read", "none"] {
+                fs::create_dir_all(at(name)).unwrap();
+                fs::write(at(name).join("file"), "text").unwrap();
+            }
+            let path = |name: &str| CString::new(at(name).into_os_string().into_encoded_bytes()).unwrap();
+            let (write, read, missing) = (path("write"), path("read"), path("missing"));
+            let held = move || {
+                let rules = Rules::new(version)?.allow(&write, Access::Write)?.allow(&read, Access::Read)?;
+                rules.allow(&missing, Access::Write)?.enforce()
+            };
+            std::thread::scope(|scope| {
+                let checks = scope.spawn(|| {
+                    held().unwrap();
+                    let denied = |done: std::io::Result<()>| done.unwrap_err().kind() == ErrorKind::PermissionDenied;
+                    assert_eq!(fs::read_to_string(at("read/file")).unwrap(), "text");
+                    assert!(denied(fs::write(at("read/file"), "x")) && denied(fs::remove_file(at("read/file"))));
+                    assert!(denied(fs::read(at("none/file")).map(drop)) && denied(fs::write(at("none/new"), "x")));
+                    fs::write(at("write/one/new"), "x").unwrap();
+                    // Between directories, from the second version on.
+                    let moved = fs::rename(at("write/one/new"), at("write/other/new"));
+                    assert_eq!(moved.is_ok(), version >= OLDEST_SEALED, "{version}");
+                    // And of the third one: what is not opened for writing.
+                    let path = CString::new(at("read/file").into_os_string().into_encoded_bytes()).unwrap();
+                    let file = rustix::fs::open(&path, OFlags::RDONLY, Mode::empty()).unwrap();
+                    assert!(rustix::fs::ftruncate(file, 0).is_err());
+                });
+                checks.join().unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn a_version_that_the_kernel_has_not_is_refused() {
+        if version().is_none_or(|version| version < NEWEST) {
+            assert!(Rules::new(NEWEST).is_err());
+        }
+        assert!(Rules::new(0).is_err());
+    }
+}

@@ -5,23 +5,36 @@
 //! stays as the reaper of everything that descends from it. What really holds comes back as an
 //! [`Enforcement`], a value that the installation itself returned.
 //!
+//! Of three [`Class`]es the weakest, [`Advisory`](Class::Advisory), bounds nothing but resources. [`Scoped`](Class::Scoped)
+//! and [`Sealed`](Class::Sealed) are boundaries of the kernel: each [`Grant`] is mounted into a file tree of the process's
+//! own, each [`Mask`] on top of it, Landlock and a filter of system calls hold what mounts do not. A class is installed
+//! whole or nothing runs; [`Host`] tells beforehand what can be had.
+//!
 //! The helper ends the whole tree when it is asked to, when the program has ended, and when the process
 //! that asked for it is gone, however that went. Should the program kill its helper, the runtime ends what is
 //! left. So a [`Process`] leaves nothing behind, unless both are killed, the helper first.
 //!
+//! Root is held as everybody else is: in a user namespace in which only itself is known, without capabilities. So what it
+//! could do to other users' files outside it cannot do inside.
+//!
 //! This room knows no timeouts, no caps on output and no policy: its callers do.
 //!
 //! ```no_run
-//! use sandbox::{Confinement, Exit};
+//! use sandbox::{Access, Class, Confinement, Exit, Grant, Mask, MaskKind, Network};
 //! use tokio::io::AsyncReadExt;
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     sandbox::helper_main(); // before anything else
 //!     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //!     runtime.block_on(async {
-//!         let mut confinement = Confinement::new("/bin/echo", "/tmp");
+//!         let mut confinement = Confinement::new("/bin/echo", "/srv/work");
 //!         confinement.argv.push("hello".into());
-//!         let (mut process, _enforcement) = sandbox::spawn(&confinement).await?;
+//!         confinement.class = Class::Sealed;
+//!         confinement.network = Network::None;
+//!         confinement.grants.push(Grant::new("/srv/work", Access::Write));
+//!         confinement.masks.push(Mask::new("/srv/work/.env", MaskKind::Hidden));
+//!         let (mut process, enforcement) = sandbox::spawn(&confinement).await?;
+//!         assert_eq!(enforcement.class, Class::Sealed);
 //!         let mut text = String::new();
 //!         if let Some(mut stdout) = process.stdout.take() {
 //!             stdout.read_to_string(&mut text).await?;

@@ -7,8 +7,8 @@
 //! The runtime compiles it; the helper only loads it.
 
 use libc::{
-    SYS_clone, SYS_clone3, SYS_ioctl, SYS_memfd_create, SYS_personality, SYS_prlimit64, SYS_socket, SYS_socketpair,
-    SYS_unshare, c_long,
+    SYS_clone, SYS_clone3, SYS_ioctl, SYS_ioprio_set, SYS_memfd_create, SYS_personality, SYS_prlimit64,
+    SYS_setpriority, SYS_socket, SYS_socketpair, SYS_unshare, c_long,
 };
 
 use crate::boundary::Network;
@@ -136,6 +136,8 @@ pub(crate) fn filter(network: Network, own_root: bool, starts_own: bool) -> Vec<
         (SYS_socket, sockets(network, own_root)),
         (SYS_socketpair, pairs(own_root)),
         (SYS_prlimit64, own_limits()),
+        (SYS_setpriority, own_priority(PRIORITIES_OF_A_USER)),
+        (SYS_ioprio_set, own_priority(DISK_PRIORITIES_OF_A_USER)),
     ]);
     if !starts_own {
         rules.push((SYS_memfd_create, files_in_memory()));
@@ -232,6 +234,22 @@ fn own_limits() -> Vec<Instruction> {
     body.extend([ask_low, (JUMP_EQUAL, 0, 2, 0), ask_high, (JUMP_EQUAL, 1, 0, 0), refuse(libc::EPERM), allow()]);
     body
 }
+
+/// The same for priorities, which may be set for all of a user's processes at once, too.
+fn own_priority(of_a_user: u32) -> Vec<Instruction> {
+    vec![
+        argument(1),
+        (JUMP_EQUAL, 1, 0, 0),
+        refuse(libc::EPERM),
+        argument(0),
+        (JUMP_EQUAL, 0, 1, of_a_user),
+        refuse(libc::EPERM),
+        allow(),
+    ]
+}
+
+const PRIORITIES_OF_A_USER: u32 = 2;
+const DISK_PRIORITIES_OF_A_USER: u32 = 3;
 
 /// A file that has no place in the tree can be started wherever it may not be by name. One that is sealed against that is
 /// allowed; for the others, the kernel seems too old to have any.
@@ -363,6 +381,12 @@ mod tests {
             (SYS_prlimit64, 1, 7, 0, [0; 3]),
             (SYS_prlimit64, 1, 7, 1, [P; 3]),
             (SYS_prlimit64, 1, 7, 1 << 32, [P; 3]),
+            (SYS_setpriority, 0, 0, 5, [0; 3]),
+            (SYS_setpriority, 1, 0, 5, [0; 3]),
+            (SYS_setpriority, 0, 1, 5, [P; 3]),
+            (SYS_setpriority, 2, 0, 5, [P; 3]),
+            (SYS_ioprio_set, 1, 0, 5, [0; 3]),
+            (SYS_ioprio_set, 3, 0, 5, [P; 3]),
             (SYS_memfd_create, 1, 1, 0, [0, N, N]),
             (SYS_memfd_create, 1, 9, 0, [0; 3]),
             (libc::SYS_read, 0, 0, 0, [0; 3]),
@@ -377,7 +401,8 @@ mod tests {
         fn what_no_rule_names_is_allowed_and_other_tables_are_not(number in 0..600_u32, other: u32) {
             let program = filter(Network::None, false, false);
             let own = [SYS_ioctl, SYS_clone, SYS_unshare, SYS_clone3, SYS_personality, SYS_socket, SYS_socketpair];
-            let named = own.iter().chain(&[SYS_prlimit64, SYS_memfd_create]).chain(REFUSED);
+            let more = [SYS_prlimit64, SYS_memfd_create, SYS_setpriority, SYS_ioprio_set];
+            let named = own.iter().chain(&more).chain(REFUSED);
             if !named.copied().any(|named| named == c_long::from(number)) {
                 prop_assert_eq!(run(&program, OURS, number, [u64::MAX; 6]), 0);
             }

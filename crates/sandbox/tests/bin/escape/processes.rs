@@ -53,6 +53,17 @@ pub(crate) const ESCAPES: &[Escape] = &[
         call(unsafe { libc::syscall(libc::SYS_kcmp, arena.victim, arena.runtime, 1, 0, 0) }).map(drop)
     }),
     ("set its limits", set_limits),
+    ("set its priority", |arena| {
+        // SAFETY: take numbers only. To what it has already.
+        unsafe {
+            let raw = call(libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, arena.victim))?;
+            call(libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, arena.victim, 20 - raw)).map(drop)
+        }
+    }),
+    ("set all of the user's priorities", |_| {
+        // SAFETY: takes numbers only. To the highest, which one has or may not have.
+        call(unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_USER, 0, 0) }).map(drop)
+    }),
     ("be another user", other_user),
     ("have a capability", |_| {
         let status = fs::read_to_string("/proc/self/status")?;
