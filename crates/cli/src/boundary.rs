@@ -101,6 +101,7 @@ impl Boundary {
             containment.grants.extend([Grant::new(root, own), Grant::new(scratch, own)]);
             containment.private = Some(scratch.to_owned());
             containment.egress = crate::ways::egress(manifest, answers);
+            containment.about = about(held, manifest);
             containment.is_strict = self.floor == Class::Sealed;
         }
         containment
@@ -149,6 +150,30 @@ impl Held {
         }
         Self { class: strongest, network, shortfall, host }
     }
+}
+
+/// What the model is told of what holds processes.
+fn about(held: &Held, manifest: &Manifest) -> String {
+    let mut text = String::from(
+        " The kernel lets a process use the system's programs, the working directory, HOME and TMPDIR, and what the capsule \
+         grants beside these; the rest does not exist for it or is refused.",
+    );
+    if held.class == Class::Sealed && !manifest.capabilities.filesystem.workdir_exec {
+        text.push_str(
+            " Programs that lie in the working directory are not started; an interpreter can run scripts there.",
+        );
+    }
+    let hosts = manifest.capabilities.network.iter().flat_map(|network| &network.allow);
+    let hosts: Vec<String> = hosts.map(|host| format!("{host} (through the proxy in HTTPS_PROXY)")).collect();
+    let gateways = manifest.capabilities.shell.gateways();
+    let gateways = gateways.iter().map(|gateway| format!("the service in MURMUR_GATEWAY_{}", gateway.name.as_str()));
+    let reached: Vec<String> = hosts.into_iter().chain(gateways).collect();
+    if reached.is_empty() {
+        text.push_str(" There is no network.");
+    } else {
+        text.push_str(&format!(" Of the network it reaches {} and nothing else.", reached.join(", ")));
+    }
+    text
 }
 
 /// What processes may use beside the system's programs and their own directories: what the manifest lists, the

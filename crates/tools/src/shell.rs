@@ -34,8 +34,9 @@ pub fn shell_exec(environment: &Environment, processes: &Arc<Processes>, granted
     let description = format!(
         "Run a command text with `{shell} -c` in the working directory. It gets no input, and it is stopped after {} s unless \
          `timeoutSecs` says otherwise. What it starts in the background ends with it. Long output is shown in part, and in full \
-         in a file that the result names.",
-        processes.timeout.as_secs()
+         in a file that the result names.{}",
+        processes.timeout.as_secs(),
+        processes.containment.about
     );
     let properties = json!({
         "command": {"type": "string", "minLength": 1, "description": "the command text"},
@@ -74,8 +75,9 @@ pub fn shell_exec(environment: &Environment, processes: &Arc<Processes>, granted
 pub fn shell_binary(name: &str, environment: &Environment, processes: &Arc<Processes>) -> Arc<dyn Tool> {
     let description = format!(
         "Run the program `{name}` with these arguments, without a shell: no globs, variables, pipes or redirections. It is stopped \
-         after {} s. Long output is shown in part, and in full in a file that the result names.",
-        processes.timeout.as_secs()
+         after {} s. Long output is shown in part, and in full in a file that the result names.{}",
+        processes.timeout.as_secs(),
+        processes.containment.about
     );
     let properties = json!({
         "args": {"type": "array", "items": {"type": "string"}, "description": "the arguments, without the program's name"},

@@ -328,3 +328,18 @@ fn a_host_that_is_listed_by_name_is_not_the_way_to_the_session_itself() {
     assert!(results[0].contains("403 Forbidden") || results[0].contains("502 Bad Gateway"), "{}", results[0]);
     assert!(results[1].contains("the listed answer"), "{}", results[1]);
 }
+
+#[test]
+fn the_model_is_told_what_holds_its_commands() {
+    let stage = stage(&["true"], "  network: { allow: [\"localhost:9\"] }\n");
+    if class(&stage.mur) != "sealed" {
+        return advisory(&stage);
+    }
+    stage.succeed();
+    let tools = stage.server.requests()[0].body["tools"].clone();
+    let shell = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "shell_exec").unwrap();
+    let said = shell["description"].as_str().unwrap();
+    for part in ["reaches localhost:9 (through the proxy", "are not started", "does not exist for it"] {
+        assert!(said.contains(part), "{said}");
+    }
+}

@@ -26,6 +26,8 @@ pub struct Containment {
     pub network: Network,
     /// The way to the hosts that they may reach, where that is not the host's own network.
     pub egress: Option<GatewayGrant>,
+    /// What the model is told of the boundary, in sentences: else it tries again what cannot be. Empty for nothing.
+    pub about: String,
     /// Whether a process does not start from which something that a rule covers could not be kept.
     pub is_strict: bool,
     tree: Mutex<Tree>,
@@ -47,6 +49,7 @@ impl Containment {
             private: None,
             network,
             egress: None,
+            about: String::new(),
             is_strict: false,
             tree: Mutex::default(),
         }
