@@ -352,6 +352,18 @@ impl<'a> Work<'a> {
     }
 
     fn finish(mut self) -> Analysis {
+        self.drain();
+        self.judge_values();
+        if self.runs_what_it_writes() {
+            let texts = std::mem::take(&mut self.written);
+            texts.iter().for_each(|text| self.suspect_value("it", text, &Place::at(Path::new("/"))));
+            self.drain();
+        }
+        self.analysis
+    }
+
+    /// Looks through all that waits.
+    fn drain(&mut self) {
         while let Some((text, place)) = self.queue.pop() {
             self.possible = place.possible;
             // A text that is not understood in one place is still looked through in the others: a rule
@@ -365,11 +377,5 @@ impl<'a> Work<'a> {
                 break;
             }
         }
-        self.judge_values();
-        if self.runs_what_it_writes() {
-            let texts = std::mem::take(&mut self.written);
-            texts.iter().for_each(|text| self.suspect_value("it", text, &Place::at(Path::new("/"))));
-        }
-        self.analysis
     }
 }

@@ -42,6 +42,18 @@ impl Suspect {
         Self { program: program.to_owned(), text: String::new(), tokens: Vec::new(), code }
     }
 
+    /// The same from texts as they are, and again without quotes where there are any: some shell may take them off.
+    fn both(program: &str, code: bool, texts: &[&str]) -> impl Iterator<Item = Self> {
+        let mut as_written = Self::new(program, code);
+        texts.iter().for_each(|text| as_written.add(text));
+        let bare = texts.iter().any(|text| text.contains(QUOTES)).then(|| {
+            let mut bare = Self::new(program, code);
+            texts.iter().for_each(|text| bare.add(&without_quotes(text)));
+            bare
+        });
+        std::iter::once(as_written).chain(bare).filter(|suspect| suspect.len() > 0)
+    }
+
     /// Takes a text apart.
     fn add(&mut self, written: &str) {
         let mut before = ' ';
@@ -138,6 +150,14 @@ pub(crate) fn pieces(words: &[String]) -> Vec<String> {
     all.text().split(' ').filter(|piece| !piece.is_empty()).map(str::to_owned).collect()
 }
 
+const QUOTES: [char; 3] = ['\'', '"', '\\'];
+
+/// A text without its quotes, whatever they hold.
+fn without_quotes(text: &str) -> String {
+    let quoted = text.replace("$'", "'").replace("$\"", "\"");
+    quoted.replace(QUOTES, "")
+}
+
 /// Whether a shell would make more than a word of a text.
 fn is_text(text: &str) -> bool {
     text.contains([' ', '\t', '\n', ';', '|', '&', '$', '`', '\'', '"', '\\'])
@@ -150,20 +170,20 @@ impl Work<'_> {
             return;
         }
         let (code, input_is_code) = scripts::code(name, args);
-        let mut words = Suspect::new(name, false);
-        let mut programs = Suspect::new(name, true);
+        self.takes(args, &place.input);
+        let (mut words, mut programs) = (Vec::new(), Vec::new());
         for (at, word) in args.iter().enumerate() {
-            let suspect = if code.contains(&at) { &mut programs } else { &mut words };
-            suspect.add(word.written());
+            let texts = if code.contains(&at) { &mut programs } else { &mut words };
+            texts.push(word.written());
             self.possible_texts(word.written(), place);
         }
-        self.takes(args, &place.input);
         if let Some(text) = place.input.written() {
-            let suspect = if input_is_code { &mut programs } else { &mut words };
-            suspect.add(text);
+            let texts = if input_is_code { &mut programs } else { &mut words };
+            texts.push(text);
             self.possible_texts(text, place);
         }
-        self.analysis.suspects.extend([words, programs].into_iter().filter(|suspect| suspect.len() > 0));
+        self.analysis.suspects.extend(Suspect::both(name, false, &words));
+        self.analysis.suspects.extend(Suspect::both(name, true, &programs));
     }
 
     /// The same for the value of a variable, which some program may run.
@@ -171,10 +191,8 @@ impl Work<'_> {
         if self.possible || value.is_empty() {
             return;
         }
-        let mut suspect = Suspect::new(name, false);
-        suspect.add(value);
         self.possible_texts(value, place);
-        self.analysis.suspects.push(suspect);
+        self.analysis.suspects.extend(Suspect::both(name, false, &[value]));
     }
 
     /// Texts that may be commands: they are looked into, and nothing is held against them.

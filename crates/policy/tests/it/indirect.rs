@@ -68,6 +68,8 @@ pub(crate) const INDIRECT: &[(&str, &str)] = &[
     ("echo 'rm -rf x' > y; sh y", "echo 'rm -rf x' > y; sh z"),
     ("tee y <<<'rm -rf x'; . ./y", "tee y <<<'rm -rf x'; . ./z"),
     ("{ echo rm -rf x; } > y; bash ./y", "{ echo rm -rf x; } > y; cat ./y"),
+    ("cat > y <<'E'\nr\\m -rf x\nE\n. ./y", "cat > y <<'E'\nl\\s -rf x\nE\n. ./y"),
+    ("perl -e 'system q{r\"\"m -rf x}'", "perl -e 'system q{l\"\"s -rf x}'"),
     ("y='$'; y+='(rm -'; y+='rf x)'; echo \"${y@P}\"", "y='$'; y+='(rm -'; y+='rf x)'; echo \"${y@Q}\""),
     ("y='a[$'; y+='(rm -'; y+='rf x)]'; echo $((y))", "y='a[$'; y+='(rm -'; y+='rf x)]'; echo \"$y\""),
     ("y='a[$'; y+='(rm -'; y+='rf x)]'; ((y > 0))", "y='a[$'; y+='(rm -'; y+='rf x)]'; [ \"$y\" = 0 ]"),

@@ -11,6 +11,7 @@ mod boundaries;
 mod commands;
 mod document;
 mod indirect;
+mod nested;
 mod ordinary;
 mod paths;
 mod projection;
