@@ -58,6 +58,36 @@ async fn a_call_in_the_newer_protocol_carries_its_version() {
 }
 
 #[tokio::test]
+async fn a_server_of_the_newer_protocol_is_asked_to_tell_of_changes() {
+    for tells in [true, false] {
+        let fake = Fake::new(move |_, message| match message["method"].as_str() {
+            Some("server/discover") => Reaction::Result(json!({
+                "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}},
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            })),
+            Some("subscriptions/listen") => Reaction::Raw(line(json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {
+                    "notifications": {"toolsListChanged": true},
+                    "_meta": {"io.modelcontextprotocol/subscriptionId": message["id"]},
+                },
+            }))),
+            Some("tools/call") if tells => Reaction::RawThenUsual(line(json!({
+                "jsonrpc": "2.0", "method": "notifications/tools/list_changed",
+                "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": 1}},
+            }))),
+            _ => Reaction::Usual,
+        });
+        let server = fake.kept();
+        for text in ["a", "b"] {
+            assert_eq!(echo(&server, text).await.unwrap(), said(text));
+        }
+        assert_eq!(fake.got("subscriptions/listen")[0]["params"]["notifications"], json!({"toolsListChanged": true}));
+        assert_eq!(fake.got("tools/list").len(), if tells { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
 async fn a_version_that_is_not_known_is_refused() {
     let unknown = |version: &'static str| {
         Fake::on("initialize", move |_| {
