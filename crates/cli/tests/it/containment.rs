@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -199,46 +200,65 @@ fn advisory(stage: &Stage) {
     assert!(grants["shortfall_reason"].is_string(), "{grants}");
 }
 
-#[test]
-fn a_rule_holds_for_what_a_command_does_and_not_only_for_what_it_says() {
-    let stage = stage(
-        &[
-            "d=ke; cat \"${d}ys/id\"; cat \"${d}ep\"",
-            "f=frozen; echo x > \"$f\"; rm -f \"$f\"; mv \"$f\" away; cat \"$f\"",
-            "python3 -c 'import os; print(open(os.sep.join([\"ke\" + \"ys\", \"id\"])).read())'; tar cf t.tar .; tar xOf t.tar ./ke* | cat",
-            "m=mv; e=pem; o=other; $m inner moved; cat \"moved/a.$e\"; cat \"$o\"; echo over",
-        ],
-        "  filesystem: { read_only: [frozen] }\n",
-    );
+/// Commands that reach what rules forbid without saying so; each one's reviews let it pass.
+const UNSAID: &[&str] = &[
+    "d=ke; cat \"${d}ys/id\"; cat \"${d}ep\"",
+    "f=frozen; echo x > \"$f\"; rm -f \"$f\"; mv \"$f\" away; cat \"$f\"",
+    "python3 -c 'import os; print(open(os.sep.join([\"ke\" + \"ys\", \"id\"])).read())'",
+    "d=ke; tar cf t.tar . ; tar xOf t.tar \"./${d}ys/id\"",
+    "m=mv; e=pem; o=other; $m inner moved; cat \"moved/a.$e\"; cat \"$o\"",
+    "perl -e '$n = join(\"\", \"ke\", \"ys/id\"); open(F, $n) and print <F>'",
+    "d=ke; (sleep 0; cat \"${d}ys/id\") & wait",
+    "printf '#include <stdio.h>\\nint main(){char n[9]=\"kexs/id\";n[2]=121;FILE*f=fopen(n,\"r\");int c;while(f&&(c=getc(f))>=0)putchar(c);}' \
+     > r.c; cc r.c -o r && ./r",
+    "d=ke; ln \"${d}ys/id\" l; cp -r . ../../tmp/c 2>/dev/null; d=l; cat \"$d\"",
+    "d=ke; git init -q . 2>/dev/null; git add -f \"${d}ys/id\"; git show \":${d}ys/id\"",
+];
+
+fn furnished(stage: &Stage) -> PathBuf {
     let work = stage.mur.home.workdir();
-    fs::create_dir_all(work.join("keys")).unwrap();
-    fs::create_dir_all(work.join("inner")).unwrap();
-    for (file, text) in [
-        ("keys/id", "SECRET-A"),
-        ("keep", "kept"),
-        ("frozen", "ice"),
-        ("inner/a.pem", "SECRET-B"),
-        ("other-is-linked", ""),
-    ] {
+    for dir in ["keys", "inner"] {
+        fs::create_dir_all(work.join(dir)).unwrap();
+    }
+    for (file, text) in [("keys/id", "SECRET-A"), ("keep", "kept"), ("frozen", "ice"), ("inner/a.pem", "SECRET-B")] {
         fs::write(work.join(file), text).unwrap();
     }
     fs::hard_link(work.join("inner/a.pem"), work.join("other")).unwrap();
+    work
+}
+
+#[test]
+fn a_rule_holds_for_what_a_command_does_and_not_only_for_what_it_says() {
+    let stage = stage(UNSAID, "  filesystem: { read_only: [frozen], workdir_exec: true }\n");
+    let work = furnished(&stage);
+    if class(&stage.mur) != "sealed" {
+        return advisory(&stage);
+    }
     for rule in [["keys", "keys/**"], ["pem", "**/*.pem"]] {
         let added = stage.mur.run(&["policy", "add", rule[0], "--path", rule[1], "--op", "read"]);
         assert_eq!(added.status, Some(0), "{added:?}");
     }
-    if class(&stage.mur) != "sealed" {
-        return advisory(&stage);
-    }
     stage.succeed();
     let results = stage.results();
+    assert_eq!(results.len(), UNSAID.len());
     assert!(results[0].contains("kept"), "the neighbour is free: {}", results[0]);
     assert!(results[1].contains("ice"), "{}", results[1]);
     assert!(results.iter().all(|text| !text.contains("SECRET")), "{results:?}");
-    assert!(results[3].contains("over"), "{}", results[3]);
+    assert!(results.iter().all(|text| !text.contains("was blocked")), "each is the kernel's to hold: {results:?}");
     assert_eq!(fs::read_to_string(work.join("frozen")).unwrap(), "ice");
     let tested = stage.mur.run(&["policy", "test", "--path", "keys/id", "--json"]);
     assert_eq!((tested.status, &tested.json()["kernel"]), (Some(1), &json!(true)), "{tested:?}");
+}
+
+#[test]
+fn without_the_rules_the_same_commands_reach_it() {
+    let stage = stage(UNSAID, "  filesystem: { workdir_exec: true }\n");
+    let work = furnished(&stage);
+    stage.succeed();
+    let results = stage.results();
+    let reached: Vec<usize> = (0..results.len()).filter(|index| results[*index].contains("SECRET")).collect();
+    assert_eq!(reached, [0, 2, 3, 4, 5, 6, 7, 8, 9], "{results:?}");
+    assert!(!work.join("frozen").exists(), "{}", results[1]);
 }
 
 /// A server of the host's that answers one line to whoever asks.
