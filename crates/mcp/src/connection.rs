@@ -22,6 +22,7 @@ use crate::client::Asked;
 use crate::error::{Error, Step};
 use crate::outcome::weight;
 use crate::signals::Signals;
+use crate::transport::Remains;
 use crate::{CallOutcome, Catalog, Definition, Limits, trouble, validate};
 
 /// How long telling a server that its answer is not wanted any more may take.
@@ -55,7 +56,8 @@ pub struct Call<'a> {
 pub struct Connection {
     peer: Peer<RoleClient>,
     running: Mutex<Option<RunningService<RoleClient, Asked>>>,
-    keeper: Mutex<Option<Box<dyn Send>>>,
+    /// Of a server on stdio.
+    remains: Mutex<Option<Remains>>,
     signals: Arc<Signals>,
     limits: Limits,
     info: ServerInfo,
@@ -74,7 +76,7 @@ struct Listed {
 impl Connection {
     pub(crate) fn new(
         running: RunningService<RoleClient, Asked>,
-        keeper: Option<Box<dyn Send>>,
+        remains: Option<Remains>,
         changes: Option<Subscription>,
         signals: Arc<Signals>,
         limits: Limits,
@@ -91,7 +93,7 @@ impl Connection {
         Self {
             peer,
             running: Mutex::new(Some(running)),
-            keeper: Mutex::new(keeper),
+            remains: Mutex::new(remains),
             signals,
             limits,
             info,
@@ -236,19 +238,24 @@ impl Connection {
         trouble::fault(&self.signals, step, &self.limits).unwrap_or(error)
     }
 
-    /// Ends the connection in order: stdin closed or the session deleted, then the process's keeper dropped.
-    /// Nothing waits longer than [`Limits::close`].
+    /// Ends the connection in order: the session is deleted, or stdin closed and the process given the time to
+    /// end by itself; then the process's keeper is dropped. Nothing waits longer than [`Limits::close`].
     pub async fn close(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut running) = running {
-            let _ = running.close_with_timeout(self.limits.close).await;
-        }
-        self.kill();
+        let remains = self.remains.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut running) = running else { return };
+        let _ = timeout(self.limits.close, async {
+            let _ = running.close().await;
+            if let Some(mut remains) = remains {
+                remains.ended().await;
+            }
+        })
+        .await;
     }
 
     /// Ends the connection at once: the process's keeper is dropped, whoever still waits for an answer.
     pub fn kill(&self) {
-        drop(self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.remains.lock().unwrap_or_else(PoisonError::into_inner).take());
         drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

@@ -19,6 +19,7 @@ use crate::client::Asked;
 use crate::error::{Error, Step};
 use crate::sieve::Sieve;
 use crate::signals::Signals;
+use crate::transport::Remains;
 use crate::watch::Watch;
 use crate::wire::Wire;
 use crate::{Connection, HttpConfig, Limits, Start, Transport, trouble};
@@ -71,12 +72,13 @@ async fn begin(transport: &Transport, limits: &Limits, era: Era) -> Result<Conne
 async fn stdio(start: &dyn Start, limits: &Limits, era: Era) -> Result<Connection, Error> {
     let pipes = start.start().await.map_err(Error::Start)?;
     let signals = Arc::new(Signals::default());
-    let stdout = Sieve::new(pipes.stdout, limits.message_bytes, limits.noise_bytes, Arc::clone(&signals));
+    let mut stdout = Sieve::new(pipes.stdout, limits.message_bytes, limits.noise_bytes, Arc::clone(&signals));
+    let remains = Remains { keeper: pipes.keeper, stdout: stdout.rest() };
     // One byte more than the sieve lets through: it is the sieve that tells why.
     let lines =
         AsyncRwTransport::new_client(stdout, pipes.stdin).with_max_line_length(limits.message_bytes.saturating_add(1));
     let served = Asked.serve_with_lifecycle(Watch::new(lines, Arc::clone(&signals)), lifecycle(era)).await;
-    finish(served.map_err(Box::new), Some(pipes.keeper), signals, limits).await
+    finish(served.map_err(Box::new), Some(remains), signals, limits).await
 }
 
 async fn http(config: &HttpConfig, limits: &Limits, era: Era) -> Result<Connection, Error> {
@@ -110,7 +112,7 @@ fn lifecycle(era: Era) -> ClientLifecycleMode {
 /// Judges the handshake and asks to be told of changes.
 async fn finish(
     served: Result<RunningService<RoleClient, Asked>, Box<rmcp::service::ClientInitializeError>>,
-    keeper: Option<Box<dyn Send>>,
+    remains: Option<Remains>,
     signals: Arc<Signals>,
     limits: &Limits,
 ) -> Result<Connection, Error> {
@@ -126,7 +128,7 @@ async fn finish(
         return Err(Error::Version { offered: manifest::fold_description(unknown.as_str()) });
     }
     let changes = listen(running.peer(), limits).await;
-    Ok(Connection::new(running, keeper, changes, signals, limits.clone()))
+    Ok(Connection::new(running, remains, changes, signals, limits.clone()))
 }
 
 /// In the newer protocol a server tells of changes only to those who ask. One that does not take the question

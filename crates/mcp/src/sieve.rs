@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::oneshot;
 
 use crate::signals::{Fault, Signals};
 
@@ -58,7 +59,10 @@ enum Line {
 
 /// The reading end of a server's stdout.
 pub(crate) struct Sieve<R> {
-    inner: R,
+    /// There until it is handed back.
+    inner: Option<R>,
+    /// Where it is handed back to when nobody reads messages any more.
+    rest: Option<oneshot::Sender<R>>,
     line: Line,
     noise: u64,
     max_message: usize,
@@ -69,7 +73,23 @@ pub(crate) struct Sieve<R> {
 
 impl<R> Sieve<R> {
     pub(crate) fn new(inner: R, max_message: usize, max_noise: u64, signals: Arc<Signals>) -> Self {
-        Self { inner, line: Line::Start, noise: 0, max_message, max_noise, ended: false, signals }
+        Self {
+            inner: Some(inner),
+            rest: None,
+            line: Line::Start,
+            noise: 0,
+            max_message,
+            max_noise,
+            ended: false,
+            signals,
+        }
+    }
+
+    /// Gets the inner end back once this one is dropped: a process that ends in order closes it last.
+    pub(crate) fn rest(&mut self) -> oneshot::Receiver<R> {
+        let (sender, receiver) = oneshot::channel();
+        self.rest = Some(sender);
+        receiver
     }
 
     /// Whether the byte belongs to a message; an error when a limit is passed.
@@ -109,6 +129,14 @@ impl<R> Sieve<R> {
     }
 }
 
+impl<R> Drop for Sieve<R> {
+    fn drop(&mut self) {
+        if let (Some(rest), Some(inner)) = (self.rest.take(), self.inner.take()) {
+            let _ = rest.send(inner);
+        }
+    }
+}
+
 impl<R: AsyncRead + Unpin> AsyncRead for Sieve<R> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
@@ -118,7 +146,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Sieve<R> {
                 return Poll::Ready(Ok(()));
             }
             let mut read = ReadBuf::new(chunk.get_mut(..buf.remaining().min(CHUNK)).unwrap_or_default());
-            ready!(Pin::new(&mut this.inner).poll_read(cx, &mut read))?;
+            let Some(inner) = &mut this.inner else { return Poll::Ready(Ok(())) };
+            ready!(Pin::new(inner).poll_read(cx, &mut read))?;
             if read.filled().is_empty() {
                 this.ended = true;
                 return Poll::Ready(Ok(()));

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
+use tokio::sync::oneshot;
 use vocab::BoxFuture;
 
 use crate::HttpConfig;
@@ -18,9 +19,24 @@ pub struct Pipes {
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     /// What it answers with. Its stderr is the starter's.
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
-    /// Dropped when the connection is over, after stdin was closed where there was time: ends the process and
-    /// all that it started. It must not block.
+    /// Dropped when the connection is over; where there was time, after stdin was closed and stdout had ended.
+    /// It ends the process and all that it started, and must not block.
     pub keeper: Box<dyn Send>,
+}
+
+/// What is left of a process whose messages nobody reads any more.
+pub(crate) struct Remains {
+    pub(crate) keeper: Box<dyn Send>,
+    pub(crate) stdout: oneshot::Receiver<Box<dyn AsyncRead + Send + Unpin>>,
+}
+
+impl Remains {
+    /// Done when the process has closed its stdout.
+    pub(crate) async fn ended(&mut self) {
+        let Ok(mut stdout) = (&mut self.stdout).await else { return };
+        let mut last_words = [0; 1024];
+        while stdout.read(&mut last_words).await.is_ok_and(|count| count > 0) {}
+    }
 }
 
 impl fmt::Debug for Pipes {

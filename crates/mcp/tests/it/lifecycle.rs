@@ -40,6 +40,27 @@ async fn an_ephemeral_server_lives_for_one_call_and_a_kept_one_for_many() {
     assert_eq!(fake.starts(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_closed_may_end_by_itself_but_not_for_ever() {
+    let fake = Fake::usual();
+    let server = fake.kept();
+    echo(&server, "hi").await.unwrap();
+    server.close().await;
+    assert_eq!((fake.orderly(), fake.ends()), (1, 1));
+    let deaf = Fake::on("tools/call", |message| {
+        if message["params"]["arguments"]["text"] == "hi" { Reaction::Usual } else { Reaction::Deafness }
+    });
+    let server = deaf.kept();
+    echo(&server, "hi").await.unwrap();
+    assert!(echo(&server, "deaf").await.is_err());
+    assert_eq!((deaf.orderly(), deaf.ends()), (0, 1));
+    let stubborn = Fake::on("notifications/initialized", |_| Reaction::Deafness);
+    let begun = tokio::time::Instant::now();
+    assert!(stubborn.kept().diagnose().await.failed.is_some());
+    assert!(begun.elapsed() >= Limits::default().discovery + Limits::default().close);
+    assert_eq!((stubborn.orderly(), stubborn.ends()), (0, 1));
+}
+
 #[tokio::test]
 async fn a_server_that_is_forgotten_is_ended() {
     let fake = Fake::usual();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mcp::{Call, CallOutcome, Error, Lifecycle, Limits, Part, Pipes, Server, Start, StartError, Transport};
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use vocab::BoxFuture;
 
 /// What the server does when a message arrives.
@@ -40,13 +40,20 @@ pub(crate) struct Fake {
     react: Arc<React>,
     starts: Arc<AtomicUsize>,
     ends: Arc<AtomicUsize>,
+    orderly: Arc<AtomicUsize>,
     log: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Fake {
     /// `react` is given the number of the start, from 1, and each message.
     pub(crate) fn new(react: impl Fn(usize, &Value) -> Reaction + Send + Sync + 'static) -> Self {
-        Self { react: Arc::new(react), starts: Arc::default(), ends: Arc::default(), log: Arc::default() }
+        Self {
+            react: Arc::new(react),
+            starts: Arc::default(),
+            ends: Arc::default(),
+            orderly: Arc::default(),
+            log: Arc::default(),
+        }
     }
 
     /// A server that differs from a well-behaved one in how it reacts to one method.
@@ -89,6 +96,11 @@ impl Fake {
         self.ends.load(Ordering::SeqCst)
     }
 
+    /// How many of its processes ended by themselves, which they do when their stdin is closed.
+    pub(crate) fn orderly(&self) -> usize {
+        self.orderly.load(Ordering::SeqCst)
+    }
+
     /// The messages of one method that reached it.
     pub(crate) fn got(&self, method: &str) -> Vec<Value> {
         self.log.lock().unwrap().iter().filter(|message| message["method"] == method).cloned().collect()
@@ -115,17 +127,29 @@ impl Drop for Keeper {
 impl Start for Fake {
     fn start(&self) -> BoxFuture<'_, Result<Pipes, StartError>> {
         let number = self.starts.fetch_add(1, Ordering::SeqCst) + 1;
-        let (near, far) = tokio::io::duplex(64 * 1024);
-        let (stdout, stdin) = tokio::io::split(near);
-        let process = tokio::spawn(run(number, far, Arc::clone(&self.react), Arc::clone(&self.log)));
+        let (stdin, requests) = tokio::io::duplex(64 * 1024);
+        let (mut answers, stdout) = tokio::io::duplex(64 * 1024);
+        let (react, log, orderly) = (Arc::clone(&self.react), Arc::clone(&self.log), Arc::clone(&self.orderly));
+        let process = tokio::spawn(async move {
+            run(number, requests, &mut answers, react, log).await;
+            // It takes its time.
+            tokio::task::yield_now().await;
+            orderly.fetch_add(1, Ordering::SeqCst);
+            drop(answers);
+        });
         let keeper = Keeper { ends: Arc::clone(&self.ends), process };
         let pipes = Pipes { stdin: Box::new(stdin), stdout: Box::new(stdout), keeper: Box::new(keeper) };
         Box::pin(async move { Ok(pipes) })
     }
 }
 
-async fn run(number: usize, pipe: tokio::io::DuplexStream, react: Arc<React>, log: Arc<Mutex<Vec<Value>>>) {
-    let (requests, mut answers) = tokio::io::split(pipe);
+async fn run(
+    number: usize,
+    requests: DuplexStream,
+    answers: &mut DuplexStream,
+    react: Arc<React>,
+    log: Arc<Mutex<Vec<Value>>>,
+) {
     let mut lines = BufReader::new(requests).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
