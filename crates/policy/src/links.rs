@@ -106,7 +106,7 @@ impl LinkIndex {
 }
 
 /// Shows everything at and below a path that is no directory. Links are not followed.
-fn walk(start: &Path, left: &mut usize, mut visit: impl FnMut(&Path, FileId)) -> Result<(), TooMany> {
+pub(crate) fn walk(start: &Path, left: &mut usize, mut visit: impl FnMut(&Path, FileId)) -> Result<(), TooMany> {
     let Ok(stat) = rustix::fs::statat(CWD, start, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         visit(start, FileId::from_stat(&stat));

@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::compiled::{Compiled, Layer, PathSet};
-use crate::links::FileId;
+use crate::links::{FileId, walk};
 use crate::realpath::{Resolved, realpath};
 use crate::tree::{Directory, Kind, Tree};
 use crate::{Operation, Rules};
 
 /// Masks of one process. Each is a mount.
 const MAX_MASKS: usize = 1_000;
+/// Entries below one masked directory that are looked through for files with other names.
+const MAX_BELOW: usize = 20_000;
 /// A name that no file has.
 const PROBE: &str = "\u{1}mur";
 
@@ -68,20 +70,17 @@ impl Projection {
     pub(crate) fn new(rules: &Rules, compiled: &Compiled, tree: &mut Tree, roots: &[PathBuf]) -> Self {
         let mut all = Self::default();
         let named = named(rules, compiled, &mut all.unmasked);
-        if named.is_empty() && !sets(compiled).any(PathSet::has_patterns) {
-            return all;
-        }
-        let places = places(&named, compiled, roots);
-        let overflow = tree.refresh(places.iter().map(PathBuf::as_path)).is_err();
+        let is_searched = sets(compiled).any(PathSet::has_patterns) || named.iter().any(Named::may_have_other_names);
+        let places = if is_searched { places(&named, compiled, roots) } else { Vec::new() };
+        let overflow = is_searched && tree.refresh(places.iter().map(PathBuf::as_path)).is_err();
         let mut gathering = Gathering { tree, masks: BTreeMap::new(), files: HashMap::new(), unmasked: all.unmasked };
         for named in named {
             gathering.name(named);
         }
         if overflow {
-            gathering
-                .unmasked
-                .extend(compiled.layers().iter().flat_map(|layer| layer.path_rules().map(|rule| Arc::clone(&rule.id))));
-        } else {
+            let rules = compiled.layers().iter().flat_map(|layer| layer.path_rules());
+            gathering.unmasked.extend(rules.map(|rule| Arc::clone(&rule.id)));
+        } else if is_searched {
             for layer in compiled.layers() {
                 gathering.patterns(layer, &places);
             }
@@ -119,6 +118,23 @@ struct Named {
     mask: Mask,
     file: FileId,
     is_directory: bool,
+}
+
+impl Named {
+    /// Whether it, or a file below it, is known by another name somewhere. Looking through it costs less than looking
+    /// through everything that the process can reach, which most often is not needed then.
+    fn may_have_other_names(&self) -> bool {
+        if !self.is_directory {
+            return self.file.has_other_names();
+        }
+        // Of the launch's own, only the runtime's records are hidden, and those it makes itself.
+        if self.mask.rule.is_none() && self.mask.how == Withheld::Hidden {
+            return false;
+        }
+        let (mut left, mut found) = (MAX_BELOW, false);
+        let walked = walk(&self.mask.path, &mut left, |_, file| found |= file.has_other_names());
+        found || walked.is_err()
+    }
 }
 
 /// What the launch's rules and the operator's name.

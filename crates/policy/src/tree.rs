@@ -11,14 +11,16 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 
 /// Entries below all roots.
-const MAX_ENTRIES: usize = 50_000;
+const MAX_ENTRIES: usize = 100_000;
 /// Directories below all roots: each is looked at before each start.
-const MAX_DIRECTORIES: usize = 5_000;
+const MAX_DIRECTORIES: usize = 10_000;
+/// How long it is left at that there is too much.
+const RETRY: Duration = Duration::from_secs(60);
 /// How long a change and a listing must lie apart to be told from each other: a tick of the kernel's slowest clock,
 /// twice over.
 const TICK: Duration = Duration::from_millis(20);
@@ -31,6 +33,8 @@ pub(crate) struct TooMany;
 #[derive(Debug, Default)]
 pub struct Tree {
     listings: HashMap<PathBuf, Listing>,
+    /// When there was too much, and so nothing was kept.
+    overflowed: Option<Instant>,
 }
 
 /// One directory.
@@ -87,6 +91,11 @@ impl Tree {
     /// Brings the index up to date for these roots, and forgets others. What this process may not list is left out: the
     /// agent's processes, which have no more rights, cannot list it either.
     pub(crate) fn refresh<'r>(&mut self, roots: impl IntoIterator<Item = &'r Path>) -> Result<(), TooMany> {
+        // To find the same out again at each start would cost more than the start.
+        if self.overflowed.is_some_and(|at| at.elapsed() < RETRY) {
+            return Err(TooMany);
+        }
+        self.overflowed = None;
         let mut before = std::mem::take(&mut self.listings);
         let mut waiting: Vec<PathBuf> = roots.into_iter().map(Path::to_owned).collect();
         let mut entries = 0;
@@ -98,6 +107,7 @@ impl Tree {
             entries += listing.entries.len();
             if entries > MAX_ENTRIES || self.listings.len() >= MAX_DIRECTORIES {
                 self.listings.clear();
+                self.overflowed = Some(Instant::now());
                 return Err(TooMany);
             }
             let below = listing.entries.iter().filter(|entry| entry.kind == Kind::Directory);
@@ -240,6 +250,7 @@ mod tests {
         assert_eq!(tree.directories().count(), 0);
         std::fs::remove_dir(home.path().join("0")).unwrap();
         std::fs::remove_dir(home.path().join("1")).unwrap();
-        assert_eq!(tree.refresh([home.path()]), Ok(()));
+        assert_eq!(tree.refresh([home.path()]), Err(TooMany), "it is not tried again at once");
+        assert_eq!(Tree::new().refresh([home.path()]), Ok(()));
     }
 }
