@@ -39,7 +39,8 @@ pub(crate) fn system_grants_in_pieces() -> Vec<Grant> {
     static PIECES: OnceLock<Vec<PathBuf>> = OnceLock::new();
     let pieces = PIECES.get_or_init(|| {
         let mut pieces = Vec::new();
-        split(Path::new(SETTINGS), secrets(), &mut pieces);
+        let settings = fs::canonicalize(SETTINGS);
+        split(settings.as_deref().unwrap_or(Path::new(SETTINGS)), secrets(), &mut pieces);
         pieces
     });
     programs().chain(pieces.iter().map(|piece| Grant::new(piece, Access::Read))).collect()
@@ -50,7 +51,9 @@ pub(crate) fn secrets() -> &'static [PathBuf] {
     static SECRETS: OnceLock<Vec<PathBuf>> = OnceLock::new();
     SECRETS.get_or_init(|| {
         let root = rustix::process::geteuid().is_root();
-        if root { kept_from_others(Path::new(SETTINGS), MOST) } else { Vec::new() }
+        // By its real path, so that no start has to look for it again.
+        let settings = fs::canonicalize(SETTINGS).ok().filter(|_| root);
+        settings.map_or_else(Vec::new, |settings| kept_from_others(&settings, MOST))
     })
 }
 

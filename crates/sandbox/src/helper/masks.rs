@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::{Root, attach, copy, is_directory, open, real_path};
+use super::root::{Root, attach, copy, is_directory, open, path_of, real_path};
 use super::{Outcome, at};
 use crate::boundary::MaskKind;
 use crate::error::Step;
@@ -65,10 +65,9 @@ fn collect(hold: &Hold) -> Outcome<BTreeMap<PathBuf, Taken>> {
             MaskKind::NoExecute => taken.execute = true,
         }
     }
+    // They were found by their real paths.
     for path in &hold.secrets {
-        if let Some(real) = resolve(path).map_err(at(Step::Mask))? {
-            masks.entry(real).or_default().all = true;
-        }
+        masks.entry(path_of(path).to_owned()).or_default().all = true;
     }
     Ok(masks)
 }

@@ -177,11 +177,10 @@ impl Root {
         let (parent, name) = self.parent(path)?;
         if directory {
             rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
-        } else {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::WRONLY;
-            drop(rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o444))?);
+            return self.look_up(path);
         }
-        self.look_up(path)
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::RDONLY;
+        rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o444))
     }
 
     fn parent<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), Errno> {
@@ -368,7 +367,7 @@ fn settle(places: BTreeMap<PathBuf, Place>, private: Option<PathBuf>) -> (Vec<(P
     (settled, private.filter(|_| shown))
 }
 
-fn path_of(path: &CStr) -> &Path {
+pub(super) fn path_of(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
