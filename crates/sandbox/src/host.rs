@@ -187,13 +187,35 @@ fn key(kernel: &str) -> Option<String> {
         return None;
     }
     Some(format!(
-        "sandbox {} binary {} {}.{} user {} boot {boot} kernel {kernel}",
+        "sandbox {} binary {} {}.{} user {} boot {boot} kernel {kernel} settings {}",
         env!("CARGO_PKG_VERSION"),
         binary.size(),
         binary.mtime(),
         binary.mtime_nsec(),
         rustix::process::geteuid().as_raw(),
+        settings(),
     ))
+}
+
+/// What an operator or a container may set differently within one boot, in one word: an answer must not outlive it.
+fn settings() -> String {
+    let namespaces =
+        ["user", "mnt", "pid", "net", "ipc", "uts"].map(|kind| format!("/proc/sys/user/max_{kind}_namespaces"));
+    let switches = ["apparmor_restrict_unprivileged_userns", "unprivileged_userns_clone"];
+    let switches = switches.map(|name| format!("/proc/sys/kernel/{name}"));
+    let mut settings: Vec<String> = namespaces
+        .iter()
+        .chain(&switches)
+        .map(|path| fs::read_to_string(path).map_or_else(|_| "-".to_owned(), |value| value.trim_end().to_owned()))
+        .collect();
+    let own = fs::read_link("/proc/self/ns/user").unwrap_or_default();
+    settings.push(own.to_string_lossy().into_owned());
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = status
+        .lines()
+        .filter(|line| ["CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:"].iter().any(|field| line.starts_with(field)));
+    settings.extend(held.map(|line| line.split_ascii_whitespace().last().unwrap_or_default().to_owned()));
+    settings.join(",")
 }
 
 /// Replaces the file at once, so that nobody reads half of it.
