@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::ptr::{null, null_mut};
 
-use crate::{Arena, Escape, Outcome, call, expect, in_a_copy};
+use crate::{Arena, Escape, Outcome, call, in_a_copy};
 
 pub(crate) const ESCAPES: &[Escape] = &[
     ("a user namespace", |_| in_a_copy(|| unshare(libc::CLONE_NEWUSER))),
@@ -173,5 +173,5 @@ fn other_processor(_: &Arena) -> Outcome {
     let result: i64;
     // SAFETY: the call takes and changes nothing but its result.
     unsafe { std::arch::asm!("int 0x80", inlateout("rax") 20_i64 => result, options(nostack)) };
-    expect(result > 0)
+    crate::expect(result > 0)
 }
