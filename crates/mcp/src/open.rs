@@ -73,7 +73,7 @@ async fn stdio(start: &dyn Start, limits: &Limits, era: Era) -> Result<Connectio
     let pipes = start.start().await.map_err(Error::Start)?;
     let signals = Arc::new(Signals::default());
     let mut stdout = Sieve::new(pipes.stdout, limits.message_bytes, limits.noise_bytes, Arc::clone(&signals));
-    let remains = Remains { keeper: pipes.keeper, stdout: stdout.rest() };
+    let remains = Remains { _keeper: pipes.keeper, stdout: stdout.rest() };
     // One byte more than the sieve lets through: it is the sieve that tells why.
     let lines =
         AsyncRwTransport::new_client(stdout, pipes.stdin).with_max_line_length(limits.message_bytes.saturating_add(1));

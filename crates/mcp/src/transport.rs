@@ -26,7 +26,8 @@ pub struct Pipes {
 
 /// What is left of a process whose messages nobody reads any more.
 pub(crate) struct Remains {
-    pub(crate) keeper: Box<dyn Send>,
+    /// Only to be dropped.
+    pub(crate) _keeper: Box<dyn Send>,
     pub(crate) stdout: oneshot::Receiver<Box<dyn AsyncRead + Send + Unpin>>,
 }
 
