@@ -508,3 +508,24 @@ async fn processes_are_bounded_for_the_tree_alone() {
         }
     }
 }
+
+#[tokio::test]
+async fn many_at_once_do_not_mix() {
+    let place = std::sync::Arc::new(Place::new());
+    for class in classes() {
+        let starts = (0..24).map(|number| {
+            let place = std::sync::Arc::clone(&place);
+            tokio::spawn(async move {
+                let name = format!("secret {number}");
+                place.file(&name, "s");
+                let mut confinement = place.confinement(class, &format!("echo {number}; cat '{name}' 2>&-; :"));
+                confinement.masks.push(Mask::new(place.work.join(&name), MaskKind::Hidden));
+                (number, output(&confinement).await)
+            })
+        });
+        for start in starts.collect::<Vec<_>>() {
+            let (number, output) = start.await.unwrap();
+            assert_eq!(output, Output::ok(&format!("{number}\n")), "{class}");
+        }
+    }
+}
