@@ -4,11 +4,12 @@
 //! are looked up below the new root's own descriptor and never through a link: part of what is mounted belongs to earlier
 //! processes of the agent.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -41,9 +42,26 @@ struct Place {
     same: bool,
 }
 
+/// A directory in which something is made.
+enum Parent<'a> {
+    Kept(&'a OwnedFd),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Kept(fd) => fd.as_fd(),
+            Self::Opened(fd) => fd.as_fd(),
+        }
+    }
+}
+
 /// The new tree, until a process enters it.
 pub(super) struct Root {
     fd: OwnedFd,
+    /// Its `/dev`, once it is made: most of what is made lies there.
+    dev: OnceCell<OwnedFd>,
     /// The path of each place that shows what the host has there.
     shown: Vec<PathBuf>,
     /// The private directory, which `/tmp` shows as well.
@@ -62,7 +80,7 @@ impl Root {
         let fd = tree.map_err(at(Step::Root))?;
         // On top of the old root, where no name leads: it is reached by its descriptor alone.
         attach(&fd, CWD, c"/").map_err(at(Step::Root))?;
-        let mut root = Self { fd, shown: Vec::new(), private };
+        let mut root = Self { fd, dev: OnceCell::new(), shown: Vec::new(), private };
         if !places.iter().any(|(path, _)| path == Path::new("/tmp")) {
             let flags = MountAttrFlags::MOUNT_ATTR_NOEXEC;
             let tmp = memory(&[("size", MEMORY), ("mode", "1777")], flags).map_err(at(Step::Root))?;
@@ -177,26 +195,26 @@ impl Root {
         let (parent, name) = self.parent(path)?;
         if directory {
             rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
-            return self.look_up(path);
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            return rustix::fs::openat(&parent, name, flags, Mode::empty());
         }
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::RDONLY;
         rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o444))
     }
 
-    fn parent<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), Errno> {
+    fn parent<'a>(&'a self, path: &'a Path) -> Result<(Parent<'a>, &'a OsStr), Errno> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
-        let parent = if parent.as_os_str().is_empty() { Path::new("/") } else { parent };
-        Ok((self.mount_point(parent, true)?, name))
+        let parent = match self.dev.get() {
+            _ if parent.as_os_str().is_empty() => Parent::Kept(&self.fd),
+            Some(dev) if parent == Path::new("dev") => Parent::Kept(dev),
+            _ => Parent::Opened(self.mount_point(parent, true)?),
+        };
+        Ok((parent, name))
     }
 
     /// A link, unless something is there already: then it is shown with what is around it.
     fn link(&self, path: &Path, target: &Path) -> Result<(), Errno> {
         let path = relative(path);
-        match self.look_up(path) {
-            Err(Errno::NOENT) => {}
-            Ok(_) | Err(Errno::LOOP) => return Ok(()),
-            Err(errno) => return Err(errno),
-        }
         let (parent, name) = self.parent(path)?;
         match rustix::fs::symlinkat(target, &parent, name) {
             // In a place where nothing can be made nothing is missing.
@@ -206,6 +224,9 @@ impl Root {
     }
 
     fn devices(&self) -> Result<(), Errno> {
+        let dev = self.mount_point(Path::new("/dev"), true)?;
+        // It is empty until now.
+        let _ = self.dev.set(dev);
         for device in DEVICES {
             match open(device) {
                 // A small container may not have it either.
@@ -266,12 +287,11 @@ fn grants(hold: &Hold, places: &mut BTreeMap<PathBuf, Place>, links: &mut Links)
 }
 
 fn grant(path: &CStr, access: Access, places: &mut BTreeMap<PathBuf, Place>, links: &mut Links) -> Result<(), Errno> {
-    let source = match open(path) {
+    let (source, real) = match locate(path) {
         // What this user cannot reach it could not use either.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => return Ok(()),
-        source => source?,
+        found => found?,
     };
-    let real = real_path(&source)?;
     let given = path_of(path);
     if real != given {
         links.follow(given)?;
@@ -304,6 +324,23 @@ fn top_level() -> Result<Vec<CString>, Errno> {
 
 pub(super) fn open(path: &CStr) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens it and tells where it lies, which is seldom elsewhere.
+fn locate(path: &CStr) -> Result<(OwnedFd, PathBuf), Errno> {
+    let given = path_of(path);
+    let plain: PathBuf = given.components().collect();
+    if plain.as_os_str() == given.as_os_str() && !given.components().any(|part| part == Component::ParentDir) {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
+            Err(Errno::LOOP | Errno::AGAIN) => {}
+            found => return Ok((found?, plain)),
+        }
+    }
+    let source = open(path)?;
+    let real = real_path(&source)?;
+    Ok((source, real))
 }
 
 pub(super) fn is_directory(fd: &OwnedFd) -> Result<bool, Errno> {
