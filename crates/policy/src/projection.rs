@@ -6,14 +6,17 @@
 //! cannot be masked so is told by the rule's id: a directory that is named without what is below it, or more names
 //! than can be looked through. Names that do not exist yet, and a link's own name, are for the reviews alone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::io::Errno;
 
 use crate::compiled::{Compiled, Layer, PathSet};
 use crate::links::{FileId, walk};
 use crate::realpath::{Resolved, realpath};
-use crate::tree::{Directory, Kind, Tree};
+use crate::tree::{Directory, Kind, Reach, Tree};
 use crate::{Operation, Rules};
 
 /// Masks of one process. Each is a mount.
@@ -64,27 +67,35 @@ struct Gathering<'t> {
     /// Files by device and inode: they may have other names.
     files: HashMap<(u64, u64), Vec<(Withheld, Owner)>>,
     unmasked: BTreeSet<Arc<str>>,
+    /// The masks over what is named.
+    named: HashSet<(PathBuf, Withheld)>,
 }
 
 impl Projection {
     pub(crate) fn new(rules: &Rules, compiled: &Compiled, tree: &mut Tree, roots: &[PathBuf]) -> Self {
         let mut all = Self::default();
-        let named = named(rules, compiled, &mut all.unmasked);
+        let named = named(rules, compiled, roots, &mut all.unmasked);
         let is_searched = sets(compiled).any(PathSet::has_patterns) || named.iter().any(Named::may_have_other_names);
         let places = if is_searched { places(&named, compiled, roots) } else { Vec::new() };
-        let overflow = is_searched && tree.refresh(places.iter().map(PathBuf::as_path)).is_err();
-        let mut gathering = Gathering { tree, masks: BTreeMap::new(), files: HashMap::new(), unmasked: all.unmasked };
+        let reach = if is_searched { tree.refresh(places.iter().map(PathBuf::as_path)) } else { Reach::default() };
+        let (masks, files, unmasked) = (BTreeMap::new(), HashMap::new(), all.unmasked);
+        let mut gathering = Gathering { tree, masks, files, unmasked, named: HashSet::new() };
         for named in named {
             gathering.name(named);
         }
-        if overflow {
-            let rules = compiled.layers().iter().flat_map(|layer| layer.path_rules());
-            gathering.unmasked.extend(rules.map(|rule| Arc::clone(&rule.id)));
-        } else if is_searched {
+        if is_searched {
             for layer in compiled.layers() {
                 gathering.patterns(layer, &places);
             }
             gathering.other_names();
+        }
+        // Nobody can say what is in there; whoever owns it could open it again while the process runs.
+        for closed in reach.closed.into_iter().filter(|closed| !places.contains(closed)) {
+            gathering.masks.entry((closed, Withheld::Hidden)).or_default();
+        }
+        if reach.is_cut {
+            let rules = compiled.layers().iter().flat_map(|layer| layer.path_rules());
+            gathering.unmasked.extend(rules.map(|rule| Arc::clone(&rule.id)));
         }
         gathering.finish()
     }
@@ -138,18 +149,18 @@ impl Named {
 }
 
 /// What the launch's rules and the operator's name.
-fn named(rules: &Rules, compiled: &Compiled, unmasked: &mut BTreeSet<Arc<str>>) -> Vec<Named> {
+fn named(rules: &Rules, compiled: &Compiled, roots: &[PathBuf], unmasked: &mut BTreeSet<Arc<str>>) -> Vec<Named> {
     let mut found = Vec::new();
     let hidden = rules.hidden_paths().iter().map(|path| (path, Withheld::Hidden));
     let fixed = hidden.chain(rules.read_only_paths().iter().map(|path| (path, Withheld::ReadOnly)));
     for (path, how) in fixed {
-        found.extend(existing(path, how, None));
+        found.extend(existing(path, how, None, roots));
     }
     for layer in compiled.layers() {
         for (operation, how) in OPERATIONS {
             for (path, exact, prefix) in layer.set(operation).named() {
                 let owner = |rule: usize| layer.rule(rule).map(|rule| Arc::clone(&rule.id));
-                let here = prefix.or(exact).and_then(|rule| existing(path, how, owner(rule)));
+                let here = prefix.or(exact).and_then(|rule| existing(path, how, owner(rule), roots));
                 match here {
                     Some(here) if prefix.is_none() && here.is_directory => unmasked.extend(here.mask.rule),
                     here => found.extend(here),
@@ -160,12 +171,29 @@ fn named(rules: &Rules, compiled: &Compiled, unmasked: &mut BTreeSet<Arc<str>>) 
     found
 }
 
-fn existing(path: &Path, how: Withheld, rule: Owner) -> Option<Named> {
+fn existing(path: &Path, how: Withheld, rule: Owner, roots: &[PathBuf]) -> Option<Named> {
     let Resolved::Path(real) = realpath(path) else { return None };
-    let file = FileId::of(&real)?;
-    let is_directory = real.is_dir();
     // The root of everything cannot be taken away from a process that is to run.
-    (real != Path::new("/")).then_some(Named { mask: Mask { path: real, how, rule }, file, is_directory })
+    if real == Path::new("/") {
+        return None;
+    }
+    match rustix::fs::statat(CWD, &real, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => {
+            let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            Some(Named { mask: Mask { path: real, how, rule }, file: FileId::from_stat(&stat), is_directory })
+        }
+        Err(Errno::NOENT | Errno::NOTDIR) => None,
+        // A directory on the way was closed, and can be opened again by its owner: then all of it goes.
+        Err(_) => {
+            let below_root = |path: &Path| roots.iter().any(|root| path != root && path.starts_with(root));
+            let mut above = real.ancestors().skip(1).filter(|above| below_root(above));
+            let closed = above.find_map(|above| Some((above, FileId::of(above)?)));
+            closed.map(|(above, file)| {
+                let mask = Mask { path: above.to_owned(), how: Withheld::Hidden, rule };
+                Named { mask, file, is_directory: true }
+            })
+        }
+    }
 }
 
 impl Gathering<'_> {
@@ -174,6 +202,7 @@ impl Gathering<'_> {
         if !is_directory && file.has_other_names() {
             self.files.entry((file.device, file.inode)).or_default().push((how, rule.clone()));
         }
+        self.named.insert((path.clone(), how));
         self.masks.entry((path, how)).or_insert(rule);
     }
 
@@ -270,7 +299,7 @@ impl Gathering<'_> {
     }
 
     fn finish(self) -> Projection {
-        let Self { masks, mut unmasked, .. } = self;
+        let Self { masks, mut unmasked, named, .. } = self;
         let mut kept: Vec<Mask> = Vec::new();
         let mut covering: BTreeSet<(PathBuf, Withheld)> = BTreeSet::new();
         for ((path, how), rule) in masks {
@@ -278,19 +307,19 @@ impl Gathering<'_> {
                 let by = |how| covering.contains(&(above.to_owned(), how));
                 by(Withheld::Hidden) || (above != path && by(how))
             });
-            if covered {
-                continue;
+            if !covered {
+                covering.insert((path.clone(), how));
+                kept.push(Mask { path, how, rule });
             }
-            // What the launch itself protects is never left out.
-            match rule {
-                Some(rule) if kept.len() >= MAX_MASKS => {
-                    unmasked.insert(rule);
-                }
-                rule => {
-                    covering.insert((path.clone(), how));
-                    kept.push(Mask { path, how, rule });
-                }
-            }
+        }
+        if kept.len() > MAX_MASKS {
+            // What is named comes first, then what is nearest to a root: nobody crowds it out by making more.
+            kept.sort_by_cached_key(|mask| {
+                let is_named = named.contains(&(mask.path.clone(), mask.how));
+                (!is_named, mask.path.components().count(), mask.path.clone())
+            });
+            unmasked.extend(kept.split_off(MAX_MASKS).into_iter().filter_map(|mask| mask.rule));
+            kept.sort();
         }
         Projection { masks: kept, unmasked }
     }

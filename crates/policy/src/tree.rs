@@ -7,34 +7,38 @@
 //!
 //! The answer is true when it is given and perhaps not later: what is made afterwards is for the reviews.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 /// Entries below all roots.
 const MAX_ENTRIES: usize = 100_000;
 /// Directories below all roots: each is looked at before each start.
 const MAX_DIRECTORIES: usize = 10_000;
-/// How long it is left at that there is too much.
-const RETRY: Duration = Duration::from_secs(60);
+/// Bytes of a path that is looked at: the kernel takes 4095, and something is to be put over what lies too deep.
+const MAX_PATH: usize = 3_500;
 /// How long a change and a listing must lie apart to be told from each other: a tick of the kernel's slowest clock,
 /// twice over.
 const TICK: Duration = Duration::from_millis(20);
 
-/// There is more than may be looked through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooMany;
+/// What an index does not hold.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// There is more than may be looked through.
+    pub(crate) is_cut: bool,
+    /// Directories that exist and cannot be listed, or lie so deep that they have no usable name.
+    pub(crate) closed: Vec<PathBuf>,
+}
 
 /// A kept index of everything below its roots.
 #[derive(Debug, Default)]
 pub struct Tree {
     listings: HashMap<PathBuf, Listing>,
-    /// When there was too much, and so nothing was kept.
-    overflowed: Option<Instant>,
 }
 
 /// One directory.
@@ -88,33 +92,42 @@ impl Tree {
         Self::default()
     }
 
-    /// Brings the index up to date for these roots, and forgets others. What this process may not list is left out: the
-    /// agent's processes, which have no more rights, cannot list it either.
-    pub(crate) fn refresh<'r>(&mut self, roots: impl IntoIterator<Item = &'r Path>) -> Result<(), TooMany> {
-        // To find the same out again at each start would cost more than the start.
-        if self.overflowed.is_some_and(|at| at.elapsed() < RETRY) {
-            return Err(TooMany);
-        }
-        self.overflowed = None;
+    /// Brings the index up to date for these roots, and forgets others.
+    ///
+    /// What was known before comes first, then what is new, what is nearest to a root before what is deeper: nobody
+    /// crowds out what the index holds by making more.
+    pub(crate) fn refresh<'r>(&mut self, roots: impl IntoIterator<Item = &'r Path>) -> Reach {
         let mut before = std::mem::take(&mut self.listings);
-        let mut waiting: Vec<PathBuf> = roots.into_iter().map(Path::to_owned).collect();
-        let mut entries = 0;
-        while let Some(path) = waiting.pop() {
+        let mut known: VecDeque<PathBuf> = roots.into_iter().map(Path::to_owned).collect();
+        let (mut fresh, mut reach, mut entries) = (VecDeque::new(), Reach::default(), 0);
+        while let Some(path) = known.pop_front().or_else(|| fresh.pop_front()) {
             if self.listings.contains_key(&path) {
                 continue;
             }
-            let Some(listing) = current(&path, before.remove(&path)) else { continue };
-            entries += listing.entries.len();
-            if entries > MAX_ENTRIES || self.listings.len() >= MAX_DIRECTORIES {
-                self.listings.clear();
-                self.overflowed = Some(Instant::now());
-                return Err(TooMany);
+            if self.listings.len() >= MAX_DIRECTORIES {
+                reach.is_cut = true;
+                break;
             }
-            let below = listing.entries.iter().filter(|entry| entry.kind == Kind::Directory);
-            waiting.extend(below.map(|entry| path.join(&entry.name)));
+            let listing = match current(&path, before.remove(&path)) {
+                Found::Listing(listing) if entries + listing.entries.len() <= MAX_ENTRIES => listing,
+                Found::Listing(_) => {
+                    reach.is_cut = true;
+                    continue;
+                }
+                Found::Nothing => continue,
+                Found::Closed => {
+                    reach.closed.push(path);
+                    continue;
+                }
+            };
+            entries += listing.entries.len();
+            for entry in listing.entries.iter().filter(|entry| entry.kind == Kind::Directory) {
+                let below = path.join(&entry.name);
+                if before.contains_key(&below) { known.push_back(below) } else { fresh.push_back(below) }
+            }
             self.listings.insert(path, listing);
         }
-        Ok(())
+        reach
     }
 
     /// A directory, if it is one that the index holds.
@@ -133,20 +146,43 @@ impl Tree {
     }
 }
 
-/// The kept listing if it still holds, or a new one; nothing where there is no directory that can be listed.
-fn current(path: &Path, kept: Option<Listing>) -> Option<Listing> {
+/// What is at a path.
+enum Found {
+    Listing(Listing),
+    /// No directory.
+    Nothing,
+    /// A directory that cannot be listed now: whoever owns it can open it again.
+    Closed,
+}
+
+/// The kept listing if it still holds, or a new one.
+fn current(path: &Path, kept: Option<Listing>) -> Found {
+    if path.as_os_str().len() > MAX_PATH {
+        return Found::Closed;
+    }
+    listing(path, kept).map_or_else(
+        |errno| match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Found::Nothing,
+            _ => Found::Closed,
+        },
+        Found::Listing,
+    )
+}
+
+fn listing(path: &Path, kept: Option<Listing>) -> Result<Listing, Errno> {
     if let Some(kept) = kept.filter(|kept| kept.settled) {
-        let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
         if node(&stat) == kept.node && changed(&stat) == kept.changed {
-            return Some(kept);
+            return Ok(kept);
         }
     }
     let now = SystemTime::now();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&opened).ok()?;
+    let opened = rustix::fs::open(path, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&opened)?;
     let mut entries = Vec::new();
-    for entry in Dir::read_from(&opened).ok()?.flatten() {
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." {
             continue;
@@ -160,7 +196,7 @@ fn current(path: &Path, kept: Option<Listing>) -> Option<Listing> {
         entries.push(Entry { name: name.to_owned(), inode: entry.ino(), kind: kind.into() });
     }
     let changed = changed(&stat);
-    Some(Listing { node: node(&stat), changed, settled: lie_apart(changed, now), entries })
+    Ok(Listing { node: node(&stat), changed, settled: lie_apart(changed, now), entries })
 }
 
 fn node(stat: &Stat) -> (u64, u64) {
@@ -206,21 +242,21 @@ mod tests {
         std::fs::create_dir_all(root.join("a/b")).unwrap();
         std::fs::write(root.join("a/b/file"), "").unwrap();
         let mut tree = Tree::new();
-        tree.refresh([root.as_path()]).unwrap();
+        tree.refresh([root.as_path()]);
         assert_eq!(names(&tree, &root), ["a", "a/b", "a/b/file", "link"]);
         // As fast as can be: the listing that was just made does not hide it.
         for round in 0..50 {
             let name = format!("a/b/{round}");
             std::fs::write(root.join(&name), "").unwrap();
-            tree.refresh([root.as_path()]).unwrap();
+            tree.refresh([root.as_path()]);
             assert!(names(&tree, &root).contains(&name), "{name}");
             std::fs::remove_file(root.join(&name)).unwrap();
         }
         std::fs::rename(root.join("a/b"), root.join("c")).unwrap();
         std::fs::create_dir(root.join("a/b")).unwrap();
-        tree.refresh([root.as_path()]).unwrap();
+        tree.refresh([root.as_path()]);
         assert_eq!(names(&tree, &root), ["a", "a/b", "c", "c/file", "link"]);
-        tree.refresh([root.join("c").as_path(), root.join("gone").as_path()]).unwrap();
+        tree.refresh([root.join("c").as_path(), root.join("gone").as_path()]);
         assert_eq!(names(&tree, &root), ["c/file"]);
     }
 
@@ -240,17 +276,46 @@ mod tests {
     }
 
     #[test]
-    fn more_than_it_may_hold_is_told_and_nothing_is_kept() {
+    fn what_is_known_is_kept_before_what_is_new_and_what_is_left_out_is_told() {
         let home = tempfile::tempdir().unwrap();
-        for index in 0..=MAX_DIRECTORIES {
-            std::fs::create_dir(home.path().join(index.to_string())).unwrap();
-        }
+        let root = home.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("zz/below")).unwrap();
         let mut tree = Tree::new();
-        assert_eq!(tree.refresh([home.path()]), Err(TooMany));
-        assert_eq!(tree.directories().count(), 0);
-        std::fs::remove_dir(home.path().join("0")).unwrap();
-        std::fs::remove_dir(home.path().join("1")).unwrap();
-        assert_eq!(tree.refresh([home.path()]), Err(TooMany), "it is not tried again at once");
-        assert_eq!(Tree::new().refresh([home.path()]), Ok(()));
+        assert_eq!(tree.refresh([root.as_path()]), Reach::default());
+        for index in 0..MAX_DIRECTORIES {
+            std::fs::create_dir(root.join(index.to_string())).unwrap();
+        }
+        assert_eq!(tree.refresh([root.as_path()]), Reach { is_cut: true, closed: Vec::new() });
+        assert_eq!(tree.directories().count(), MAX_DIRECTORIES);
+        assert!(tree.directory(&root.join("zz/below")).is_some());
+        for index in 0..3 {
+            std::fs::remove_dir(root.join(index.to_string())).unwrap();
+        }
+        assert_eq!(tree.refresh([root.as_path()]), Reach::default());
+    }
+
+    #[test]
+    fn a_directory_that_is_closed_or_too_deep_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().canonicalize().unwrap();
+        let deep = root.join("d".repeat(200));
+        let mut opened = {
+            std::fs::create_dir(&deep).unwrap();
+            rustix::fs::open(&deep, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+        };
+        for _ in 0..20 {
+            let name = "d".repeat(200);
+            rustix::fs::mkdirat(&opened, &name, Mode::RWXU).unwrap();
+            opened = rustix::fs::openat(&opened, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        let reach = Tree::new().refresh([root.as_path()]);
+        let lengths: Vec<usize> = reach.closed.iter().map(|path| path.as_os_str().len()).collect();
+        assert!(!reach.is_cut && lengths.len() == 1, "{lengths:?}");
+        assert!(lengths[0] > MAX_PATH && lengths[0] < 4_000, "{lengths:?}");
+        if !rustix::process::geteuid().is_root() {
+            std::fs::create_dir(root.join("closed")).unwrap();
+            std::fs::set_permissions(root.join("closed"), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+            assert!(Tree::new().refresh([root.as_path()]).closed.contains(&root.join("closed")));
+        }
     }
 }

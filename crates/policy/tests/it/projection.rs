@@ -177,13 +177,45 @@ fn a_name_that_came_up_between_two_starts_is_masked_at_the_second() {
 }
 
 #[test]
-fn more_than_can_be_looked_through_leaves_the_named_masks_and_says_which_rules_lack_theirs() {
-    let mut place = Place::new(&["a", "b"]);
+fn more_than_can_be_looked_through_keeps_what_was_known_and_says_which_rules_lack_masks() {
+    let mut place = Place::new(&["a", "zz/b"]);
+    let named = rule("named", "exact", "a", &["read"]);
+    let rules = [named.clone(), rule("pattern", "glob", "**/b", &["read"])];
+    assert_eq!(place.under(&rules), (owned(&["- a", "- zz/b"]), vec![]));
     for index in 0..=10_000 {
         fs::create_dir(place.root.join(format!("d{index}"))).unwrap();
     }
-    let named = rule("named", "exact", "a", &["read"]);
     assert_eq!(place.under(std::slice::from_ref(&named)), (owned(&["- a"]), vec![]), "nothing has to be looked for");
-    let rules = [named, rule("pattern", "glob", "**/b", &["read"])];
-    assert_eq!(place.under(&rules), (owned(&["- a"]), owned(&["named", "pattern"])));
+    place.under(&rules);
+    assert_eq!(place.under(&rules).1, owned(&["named", "pattern"]));
+}
+
+#[test]
+fn decoys_do_not_crowd_out_what_is_named_or_near() {
+    let mut place = Place::new(&["zz/key", "x.pem"]);
+    for index in 0..1_100 {
+        fs::create_dir_all(place.root.join(format!("0/{index}"))).unwrap();
+        fs::write(place.root.join(format!("0/{index}/d.pem")), "").unwrap();
+    }
+    let rules = [rule("key", "exact", "zz/key", &["read"]), rule("pem", "glob", "**/*.pem", &["read"])];
+    let (masks, unmasked) = place.under(&rules);
+    assert_eq!((masks.len(), unmasked), (1_000, owned(&["pem"])));
+    assert!(masks.contains(&"- zz/key".to_owned()) && masks.contains(&"- x.pem".to_owned()));
+}
+
+#[test]
+fn what_was_closed_is_taken_away_whole() {
+    if rustix::process::geteuid().is_root() {
+        // Nothing is closed to root.
+        return;
+    }
+    let mut place = Place::new(&["app/.env", "ro/deep/f", "free"]);
+    for dir in ["app", "ro"] {
+        fs::set_permissions(place.root.join(dir), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    }
+    let rules = [rule("env", "glob", "**/.env", &["read"]), rule("f", "exact", "ro/deep/f", &["write"])];
+    assert_eq!(place.under(&rules), (owned(&["- app", "- ro"]), vec![]));
+    for dir in ["app", "ro"] {
+        fs::set_permissions(place.root.join(dir), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    }
 }
