@@ -51,8 +51,9 @@ pub struct Egress {
     pub resolver: Arc<dyn Resolve>,
     /// Is told of every request; nobody unless somebody is put here.
     pub observer: Arc<dyn Observer>,
-    /// Sockets on which the runtime itself listens. On loopback they are reached only through an entry that
-    /// names the port: `localhost` alone does not mean them.
+    /// Sockets on which the runtime itself listens. They are reached only through an entry that names the
+    /// port: `localhost` alone does not mean them. For one on a loopback or unspecified address all of these
+    /// addresses are it, of both families.
     pub own: Vec<SocketAddr>,
     /// Limits.
     pub limits: Limits,
@@ -156,8 +157,9 @@ impl Egress {
 
     fn is_own(&self, socket: SocketAddr) -> bool {
         self.own.iter().any(|own| {
-            let everywhere = own.ip().is_unspecified() && (socket.ip().is_loopback() || socket.ip().is_unspecified());
-            own.port() == socket.port() && (everywhere || own.ip().to_canonical() == socket.ip())
+            let address = own.ip().to_canonical();
+            own.port() == socket.port()
+                && (address == socket.ip() || (is_this_host(address) && is_this_host(socket.ip())))
         })
     }
 
@@ -174,4 +176,10 @@ impl Egress {
         }
         Err(last)
     }
+}
+
+/// Whether a canonical address means this host whatever networks it is in. A connection to an unspecified
+/// address goes to loopback, and a listener on one is there as well. Of `0.0.0.0/8` only `0.0.0.0` is one.
+fn is_this_host(address: IpAddr) -> bool {
+    address.is_loopback() || address.is_unspecified()
 }

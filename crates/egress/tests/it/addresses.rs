@@ -185,23 +185,43 @@ async fn an_address_that_takes_no_connection_gives_way_to_the_next() {
 
 #[tokio::test]
 async fn the_runtimes_own_sockets_are_reached_only_by_an_entry_with_their_port() {
-    let (_listener, port) = listen().await;
-    let other = port ^ 1;
-    for own in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}"), format!("[::ffff:127.0.0.1]:{port}")] {
-        for host in ["localhost", "127.0.0.1"] {
-            let mut egress = Egress::new(list(&[host]));
-            egress.own = vec![own.parse().unwrap()];
-            let found =
-                egress.check(Http, host, port).await.map(|found| found.contains(&([127, 0, 0, 1], port).into()));
-            match found {
-                // `localhost` is the other loopback address, too.
-                Ok(found) => assert!(!found && host == "localhost", "{own} {host}"),
-                Err(refusal) => assert_eq!(refusal.code(), "own_address", "{own} {host}"),
-            }
-            assert!(egress.check(Http, host, other).await.is_ok());
-            egress.allow = list(&[format!("{host}:{port}")]);
-            assert!(egress.check(Http, host, port).await.is_ok());
-        }
+    let (port, other) = (9555, 9556);
+    let here = ["127.0.0.1", "127.0.0.2", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]"];
+    let hosts = here.into_iter().chain(["localhost", "10.0.0.7"]);
+    for (own, host) in hosts.flat_map(|host| here.map(|own| (own, host))) {
+        let mut egress = Egress::new(list(&[host]));
+        egress.own = vec![format!("{own}:{port}").parse().unwrap()];
+        let found = egress.check(Http, host, port).await.map_err(|refusal| refusal.code());
+        let expected = if host == "10.0.0.7" { Ok(vec![([10, 0, 0, 7], port).into()]) } else { Err("own_address") };
+        assert_eq!(found, expected, "{own} {host}");
+        assert!(egress.check(Http, host, other).await.is_ok(), "{own} {host}");
+        egress.allow = list(&[format!("{host}:{port}")]);
+        assert!(egress.check(Http, host, port).await.is_ok(), "{own} {host}");
+    }
+    // One on a network's address is that alone.
+    let mut egress = Egress::new(list(&here));
+    egress.own = vec![([10, 0, 0, 7], port).into()];
+    for host in here {
+        assert!(egress.check(Http, host, port).await.is_ok(), "{host}");
+    }
+    egress.allow = list(&["10.0.0.7"]);
+    assert_eq!(egress.check(Http, "10.0.0.7", port).await.unwrap_err().code(), "own_address");
+}
+
+#[tokio::test]
+async fn no_name_of_this_host_leads_through_the_proxy_to_a_socket_of_the_runtimes() {
+    let (listener, port) = listen().await;
+    let (mut egress, _told) = watched(list(&["0.0.0.0", "x.example"]));
+    egress.resolver = names(|_, _| vec!["0.0.0.0"]);
+    let (_proxy, open) = serve(egress.clone());
+    egress.own = vec![listener.local_addr().unwrap()];
+    let (_proxy, closed) = serve(egress);
+    for host in ["0.0.0.0", "x.example"] {
+        let ask = || format!("CONNECT {host}:{port} HTTP/1.1\r\n\r\n");
+        assert_eq!(parse(&raw(closed, ask()).await).0, 403, "{host}");
+        // As if it were another's, it is reached so.
+        let (answer, reached) = tokio::join!(raw(open, ask()), async { drop(listener.accept().await.unwrap()) });
+        assert_eq!((parse(&answer).0, reached), (200, ()), "{host}");
     }
 }
 
