@@ -314,7 +314,7 @@ mod tests {
         assert!(lengths[0] > MAX_PATH && lengths[0] < 4_000, "{lengths:?}");
         if !rustix::process::geteuid().is_root() {
             std::fs::create_dir(root.join("closed")).unwrap();
-            std::fs::set_permissions(root.join("closed"), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+            std::fs::set_permissions(root.join("closed"), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
             assert!(Tree::new().refresh([root.as_path()]).closed.contains(&root.join("closed")));
         }
     }

@@ -2,6 +2,11 @@
 //!
 //! All patterns of a kind are one automaton. `find` first asks whether anything matches at all, which
 //! keeps nothing and is the common case, and only then which.
+//!
+//! `.` is any character, a line break too, and a name that is not UTF-8 is tried as it is shown as well: a
+//! character that an expression's author did not think of must not lead around a rule.
+
+use std::borrow::Cow;
 
 use aho_corasick::AhoCorasick;
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
@@ -45,6 +50,7 @@ impl TextSet {
         for chunk in patterns.regexes.chunks(CHUNK) {
             let built = RegexSetBuilder::new(chunk.iter().map(|(_, pattern)| pattern))
                 .case_insensitive(case_insensitive)
+                .dot_matches_new_line(true)
                 .size_limit(MAX_COMPILED.saturating_mul(CHUNK))
                 .build()
                 .map_err(|_| broken("regular expressions"))?;
@@ -71,9 +77,18 @@ impl TextSet {
                 globs.matches_candidate(&candidate).into_iter().for_each(|at| note(rules.get(at)));
             }
         }
-        for (regexes, rules) in &self.regexes {
-            if regexes.is_match(bytes) {
-                regexes.matches(bytes).into_iter().for_each(|at| note(rules.get(at)));
+        if !self.regexes.is_empty() {
+            // An expression's `.` and classes are characters, which bytes that are not UTF-8 are not.
+            let shown = match String::from_utf8_lossy(bytes) {
+                Cow::Owned(shown) => Some(shown),
+                Cow::Borrowed(_) => None,
+            };
+            for (regexes, rules) in &self.regexes {
+                for bytes in [Some(bytes), shown.as_deref().map(str::as_bytes)].into_iter().flatten() {
+                    if regexes.is_match(bytes) {
+                        regexes.matches(bytes).into_iter().for_each(|at| note(rules.get(at)));
+                    }
+                }
             }
         }
         if let Some((texts, rules)) = &self.texts
@@ -82,5 +97,26 @@ impl TextSet {
             texts.find_overlapping_iter(bytes).for_each(|found| note(rules.get(found.pattern().as_usize())));
         }
         first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Patterns, TextSet};
+
+    #[test]
+    fn no_byte_of_a_name_leads_around_an_expression() {
+        for (pattern, blocks, allows) in [
+            (r"^/a/.*/sec$", &[&b"/a/x/sec"[..], b"/a/x\ny/sec", b"/a/\xff\n/sec"], &b"/a/\xff/secs"[..]),
+            (r"^/a/[^/]+/sec$", &[b"/a/x/sec", b"/a/\n/sec", b"/a/x\xfe\xff/sec"], b"/a/\xff/y/sec"),
+            (r"^/a/(?-u:\xff)/sec$", &[b"/a/\xff/sec"; 3], b"/a/\xfe/sec"),
+        ] {
+            let patterns = Patterns { regexes: vec![(7, pattern.to_owned())], ..Patterns::default() };
+            let set = TextSet::new(patterns, false).expect("the pattern compiles");
+            for name in blocks {
+                assert_eq!(set.find(name), Some(7), "{pattern}: {}", name.escape_ascii());
+            }
+            assert_eq!(set.find(allows), None, "{pattern}: {}", allows.escape_ascii());
+        }
     }
 }

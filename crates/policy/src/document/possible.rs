@@ -36,10 +36,12 @@ fn regex(subject: Subject, pattern: &str) -> Result<(), Wrong> {
     let insensitive = subject == Subject::Command;
     regex::bytes::RegexBuilder::new(pattern)
         .case_insensitive(insensitive)
+        .dot_matches_new_line(true)
         .size_limit(MAX_COMPILED)
         .build()
         .map_err(|_| Wrong::Regex)?;
-    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).case_insensitive(insensitive).build();
+    let mut parser =
+        regex_syntax::ParserBuilder::new().utf8(false).case_insensitive(insensitive).dot_matches_new_line(true).build();
     let hir = parser.parse(pattern).map_err(|_| Wrong::Regex)?;
     if regex_hir_possible(&hir) { Ok(()) } else { Err(Wrong::Unmatchable) }
 }

@@ -70,6 +70,8 @@ fn each_way_of_matching_blocks_what_it_says_and_not_its_neighbour() {
             &["psql -c 'DROP   TABLE x'", "psql -c \"drop table x\""],
             &["psql -c 'droptable'"],
         ),
+        ("regex", "^psql .*drop", &["psql -c 'x;\n drop y'", "psql x\\\n drop"], &["echo drop"]),
+        ("regex", "(?-s)^psql .*drop", &["psql -c 'x; drop y'"], &["psql -c 'x;\n drop y'"]),
         ("contains", "--force", &["git push --force", "x '--for'ce"], &["git push --FORCE", "git push --for ce"]),
     ] {
         let rules = rule(matching, pattern);

@@ -50,6 +50,13 @@ fn each_way_of_matching_blocks_what_it_says_and_not_its_neighbour() {
         ("glob", "~/k*", &["/home/operator/keys"], &["/home/operator/a/keys"]),
         ("glob", "./a/../b/*", &["b/x", "/srv/agent/b/y"], &["a/x"]),
         ("regex", r"\.key$", &["/a/b.key", "x.key"], &["/a/b.keys", "/a/b.KEY"]),
+        (
+            "regex",
+            "^/a/.*/sec$",
+            &["/a/x/sec", "/a/x\ny/sec", "/a/x\r\n/sec"],
+            &["/a/sec", "/a/x\ny/secs", "/b\n/a/x/sec"],
+        ),
+        ("regex", "(?-s)^/a/.*/sec$", &["/a/x/sec"], &["/a/x\ny/sec"]),
         ("contains", "secret", &["/a/my-secrets/x"], &["/a/SECRET"]),
         ("exact", "/ü", &["/ü"], &["/u\u{308}", "/Ü"]),
     ] {

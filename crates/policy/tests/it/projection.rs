@@ -211,7 +211,7 @@ fn what_was_closed_is_taken_away_whole() {
     }
     let mut place = Place::new(&["app/.env", "ro/deep/f", "free"]);
     for dir in ["app", "ro"] {
-        fs::set_permissions(place.root.join(dir), std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(place.root.join(dir), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     }
     let rules = [rule("env", "glob", "**/.env", &["read"]), rule("f", "exact", "ro/deep/f", &["write"])];
     assert_eq!(place.under(&rules), (owned(&["- app", "- ro"]), vec![]));
