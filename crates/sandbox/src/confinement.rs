@@ -109,9 +109,10 @@ pub enum Class {
     /// resource limits. No file or network boundary.
     Advisory,
     /// No capabilities; Landlock for files, and against signals and abstract sockets that leave; a filter of system calls;
-    /// where the host has namespaces, a file tree of its own that shows only what is granted.
+    /// where the host has namespaces, a file tree of its own that shows only what is granted, and IPC of its own; where it
+    /// has not, no System V IPC and no message queues.
     Scoped,
-    /// That file tree always; its own processes, network, IPC and host name.
+    /// That file tree and IPC always; its own processes, network and host name.
     Sealed,
 }
 

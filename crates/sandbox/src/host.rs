@@ -12,6 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
+
 use crate::boundary::Network;
 use crate::cgroup::{self, Cgroup};
 use crate::confinement::{Class, Confinement};
@@ -25,6 +27,9 @@ use crate::wire::{REPORT, Report};
 
 /// The name of the file in the cache folder.
 const FILE: &str = "sandbox-host";
+
+/// More bytes than an answer has.
+const MOST: u64 = 64 << 10;
 
 /// What a try may take on a machine that does nothing else.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -60,7 +65,7 @@ impl Host {
         let key = key(&kernel);
         let file = cache.map(|folder| folder.join(FILE));
         let known = file.as_ref().zip(key.as_ref()).and_then(|(file, key)| {
-            let text = fs::read_to_string(file).ok()?;
+            let text = load(file)?;
             Self::parse(&text, key, &kernel)
         });
         known.unwrap_or_else(|| {
@@ -216,6 +221,19 @@ fn settings() -> String {
         .filter(|line| ["CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:"].iter().any(|field| line.starts_with(field)));
     settings.extend(held.map(|line| line.split_ascii_whitespace().last().unwrap_or_default().to_owned()));
     settings.join(",")
+}
+
+/// Reads an answer. Only from a file, so that nothing that was put in its place leads elsewhere, waits or never ends.
+fn load(file: &Path) -> Option<String> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = fs::File::from(rustix::fs::open(file, flags, Mode::empty()).ok()?);
+    let metadata = opened.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > MOST {
+        return None;
+    }
+    let mut text = String::new();
+    opened.take(MOST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Replaces the file at once, so that nobody reads half of it.

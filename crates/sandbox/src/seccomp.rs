@@ -111,6 +111,24 @@ const REFUSED: &[c_long] = &[
     libc::SYS_ioperm,
 ];
 
+/// Memory, semaphores and queues that a user's processes share by a number or a name of no file. The kernel seems built
+/// without them.
+const SHARED: &[c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
 /// Newer than the C library's list of them.
 const OPEN_TREE_ATTR: c_long = 467;
 
@@ -139,6 +157,10 @@ pub(crate) fn filter(network: Network, own_root: bool, starts_own: bool) -> Vec<
         (SYS_setpriority, own_priority(PRIORITIES_OF_A_USER)),
         (SYS_ioprio_set, own_priority(DISK_PRIORITIES_OF_A_USER)),
     ]);
+    if !own_root {
+        // No namespace holds them.
+        rules.extend(SHARED.iter().map(|number| (*number, vec![refuse(libc::ENOSYS)])));
+    }
     if !starts_own {
         rules.push((SYS_memfd_create, files_in_memory()));
     }
@@ -353,6 +375,9 @@ mod tests {
         for number in REFUSED {
             assert_eq!(of(*number, [0; 6]), [P; 3], "{number}");
         }
+        for number in SHARED {
+            assert_eq!(of(*number, [0; 6]), [0, 0, N], "{number}");
+        }
         for (number, a, b, c, expected) in [
             (SYS_ioctl, 0, u64::from(TERMINAL_INPUT[0]), 0, [P; 3]),
             (SYS_ioctl, 0, u64::from(TERMINAL_INPUT[1]) | 1 << 32, 0, [P; 3]),
@@ -402,7 +427,7 @@ mod tests {
             let program = filter(Network::None, false, false);
             let own = [SYS_ioctl, SYS_clone, SYS_unshare, SYS_clone3, SYS_personality, SYS_socket, SYS_socketpair];
             let more = [SYS_prlimit64, SYS_memfd_create, SYS_setpriority, SYS_ioprio_set];
-            let named = own.iter().chain(&more).chain(REFUSED);
+            let named = own.iter().chain(&more).chain(REFUSED).chain(SHARED);
             if !named.copied().any(|named| named == c_long::from(number)) {
                 prop_assert_eq!(run(&program, OURS, number, [u64::MAX; 6]), 0);
             }

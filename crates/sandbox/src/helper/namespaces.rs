@@ -28,9 +28,9 @@ pub(super) fn enter(hold: &Hold) -> Outcome<Namespaces> {
     if !hold.own_root {
         return Ok(Namespaces::NONE);
     }
-    let mut own = vec![Namespace::User, Namespace::Mount];
+    let mut own = vec![Namespace::User, Namespace::Mount, Namespace::Ipc];
     if hold.class == Class::Sealed {
-        own.extend([Namespace::Pid, Namespace::Ipc, Namespace::Uts, Namespace::Cgroup]);
+        own.extend([Namespace::Pid, Namespace::Uts, Namespace::Cgroup]);
     }
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(own.iter().map(|namespace| flag(*namespace)).collect()).map_err(at(Step::Namespaces))?;

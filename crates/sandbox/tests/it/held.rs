@@ -84,9 +84,9 @@ async fn what_is_installed_is_what_is_told() {
     let place = Place::new();
     for class in classes() {
         let mut confinement = place.confinement(class, ":");
-        let mut own = vec![Namespace::User, Namespace::Mount];
+        let mut own = vec![Namespace::User, Namespace::Mount, Namespace::Ipc];
         if class == Class::Sealed {
-            own.extend([Namespace::Pid, Namespace::Ipc, Namespace::Uts, Namespace::Net, Namespace::Cgroup]);
+            own.extend([Namespace::Pid, Namespace::Uts, Namespace::Net, Namespace::Cgroup]);
         }
         for network in [Network::None, Network::Loopback] {
             confinement.network = network;

@@ -38,6 +38,40 @@ fn a_cache_that_cannot_be_kept_is_none() {
 }
 
 #[test]
+fn only_a_file_of_a_likely_size_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sandbox-host");
+    let host = Host::probe(Some(folder.path()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let forged = text.replace(&format!("strongest {}", host.strongest), "strongest advisory");
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::write(&elsewhere, &forged).unwrap();
+    let put = |make: &dyn Fn()| {
+        std::fs::remove_file(&file).unwrap();
+        make();
+        assert_eq!(Host::probe(Some(folder.path())), host);
+        assert_eq!(std::fs::symlink_metadata(&file).unwrap().len(), text.len() as u64, "it is put right");
+    };
+    put(&|| std::os::unix::fs::symlink(&elsewhere, &file).unwrap());
+    put(&|| std::os::unix::fs::symlink("/dev/zero", &file).unwrap());
+    put(&|| {
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &file,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+    });
+    put(&|| std::fs::File::create(&file).unwrap().set_len(1 << 40).unwrap());
+    assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), forged);
+    // The neighbour: as a file the same text is believed.
+    std::fs::write(&file, &forged).unwrap();
+    assert_eq!(Host::probe(Some(folder.path())).strongest, Class::Advisory);
+}
+
+#[test]
 fn what_is_missing_fits_what_is_strongest() {
     let host = Host::probe(None);
     for class in Class::ALL {

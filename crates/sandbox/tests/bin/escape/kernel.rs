@@ -79,6 +79,15 @@ pub(crate) const ESCAPES: &[Escape] = &[
         let mut text = [0_u8; 64];
         by_number(libc::SYS_syslog, [3, text.as_mut_ptr() as i64, 64, 0, 0, 0])
     }),
+    // Where it is one of its own namespace, nobody else has it.
+    ("shared memory by number", |_| {
+        let made = number(libc::SYS_shmget, [0, 4096, 0o600, 0, 0, 0])?;
+        by_number(libc::SYS_shmctl, [made, 0, 0, 0, 0, 0])
+    }),
+    ("a message queue", |_| {
+        let made = number(libc::SYS_msgget, [0, 0o600, 0, 0, 0, 0])?;
+        by_number(libc::SYS_msgctl, [made, 0, 0, 0, 0, 0])
+    }),
     ("turn address randomisation off", |_| by_number(libc::SYS_personality, [0x40000, 0, 0, 0, 0, 0])),
     ("type into a terminal", type_into_terminal),
     #[cfg(target_arch = "x86_64")]
