@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use manifest::{BuiltinTool, Containment as Floor, Loaded, Manifest};
-use sandbox::{Access, Class, Grant, Host, Layer, Network};
+use manifest::{BuiltinTool, Containment as Floor, Host, Loaded, Manifest};
+use sandbox::{Access, Class, Grant, Layer, Network};
 use tools::Containment;
 
 use crate::args;
@@ -28,7 +28,7 @@ pub(crate) struct Held {
     pub(crate) network: Network,
     /// Why it is no stronger class.
     pub(crate) shortfall: Option<String>,
-    pub(crate) host: Host,
+    pub(crate) host: sandbox::Host,
 }
 
 impl Boundary {
@@ -97,10 +97,11 @@ impl Boundary {
         if held.class > Class::Advisory {
             let manifest = &loaded.manifest;
             let own = tools::own_directory(held.class, manifest.capabilities.filesystem.workdir_exec);
-            containment.grants = grants(loaded, programs);
+            containment.grants = grants(loaded, root, programs);
             containment.grants.extend([Grant::new(root, own), Grant::new(scratch, own)]);
             containment.private = Some(scratch.to_owned());
             containment.egress = crate::ways::egress(manifest, answers);
+            containment.direct = direct(manifest);
             containment.about = about(held, manifest);
             containment.is_strict = self.floor == Class::Sealed;
         }
@@ -109,13 +110,13 @@ impl Boundary {
 }
 
 /// What the host can back: tried, or remembered in the home where there is one.
-fn probe(home: Option<&Path>) -> Host {
+fn probe(home: Option<&Path>) -> sandbox::Host {
     let cache = home.map(|home| home.join("cache"));
     if let Some(cache) = &cache {
         // Without it the host is tried again at each launch.
         let _ = std::fs::DirBuilder::new().mode(0o700).create(cache);
     }
-    Host::probe(cache.as_deref())
+    sandbox::Host::probe(cache.as_deref())
 }
 
 /// Whether files can be masked for the processes of an agent on this host.
@@ -129,7 +130,7 @@ impl Held {
         self.class > Class::Advisory && !self.host.missing(Class::Sealed).contains(&Layer::Namespaces)
     }
 
-    fn on(host: Host, needs_network: bool) -> Self {
+    fn on(host: sandbox::Host, needs_network: bool) -> Self {
         let missing = host.missing(Class::Sealed);
         let network = if missing.iter().any(|layer| matches!(layer, Layer::Network | Layer::Namespaces)) {
             Network::None
@@ -177,12 +178,46 @@ fn about(held: &Held, manifest: &Manifest) -> String {
 }
 
 /// What processes may use beside the system's programs and their own directories: what the manifest lists, the
-/// tools' own packages, and the programs that it grants by name.
-pub(crate) fn grants(loaded: &Loaded, programs: Vec<PathBuf>) -> Vec<Grant> {
+/// tools' own packages, and the programs that it grants by name. What lies in their own directory is theirs already: a
+/// listed path in there could be made to lead elsewhere by the agent.
+pub(crate) fn grants(loaded: &Loaded, root: &Path, programs: Vec<PathBuf>) -> Vec<Grant> {
     let manifest = &loaded.manifest;
     let listed = manifest.capabilities.filesystem.read.iter().map(|path| path.absolute.clone());
+    let listed = listed.filter(|path| !lies_in(path, root));
     let packages = manifest.tools().map(|(_, package)| package.dir.clone());
     listed.chain(packages).chain(programs).map(|path| Grant::new(path, Access::ReadExecute)).collect()
+}
+
+fn lies_in(path: &Path, root: &Path) -> bool {
+    policy::lexical(path).starts_with(root) || path.canonicalize().is_ok_and(|real| real.starts_with(root))
+}
+
+/// Listed paths that give nothing, for the operator.
+pub(crate) fn idle_grants(manifest: &Manifest, root: &Path) -> Vec<String> {
+    let read = manifest.capabilities.filesystem.read.iter();
+    let told = read.filter_map(|path| {
+        let why = if lies_in(&path.absolute, root) {
+            "lies in the working directory, which processes may read anyway"
+        } else if path.absolute.symlink_metadata().is_err() {
+            "does not exist"
+        } else {
+            return None;
+        };
+        let name = crate::terminal::printable(&path.declared).into_owned();
+        Some(format!("warning[W-CAP-002]: `capabilities.filesystem.read`: `{name}` {why}\n"))
+    });
+    told.collect()
+}
+
+/// What is reached without the proxy: a process's own servers, unless the host's are listed by that name.
+fn direct(manifest: &Manifest) -> &'static str {
+    let mut listed = manifest.capabilities.network.iter().flat_map(|network| &network.allow);
+    // Gateways listen at the address, so that one stays.
+    if listed.any(|entry| matches!(&entry.host, Host::Name(name) if name == "localhost")) {
+        "127.0.0.1,::1"
+    } else {
+        "localhost,127.0.0.1,::1"
+    }
 }
 
 /// Whether a tool of the capsule starts a process.

@@ -101,6 +101,17 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "the manifest bounds what processes reach, and this host does not enforce it",
         "`mur run --explain-scope` says what holds; set a floor with `capabilities.containment` to refuse instead",
     ),
+    (
+        "W-CAP-002",
+        "a path of `capabilities.filesystem.read`, or a program of `shell.allow`, gives processes nothing",
+        "correct it, or remove it",
+    ),
+    (
+        "W-CAP-003",
+        "a rule covers something that the kernel could not keep from a process; the reviews of calls stand before it",
+        "docs/containment.md says what cannot be masked; grant and keep less below the working directory and `filesystem.read`, or \
+         name paths with `exact` and `prefix`; under the floor `sealed` such a process does not start",
+    ),
     ("E-DRV-001", "there is no driver of that name", "the drivers are `anthropic`, `openai` and `scripted`"),
     ("E-DRV-002", "the driver's endpoint is no usable URL", "write `gateway.endpoint` as in `https://api.example.com`"),
     ("E-DRV-003", "the model's id is empty", "set `inference.model`"),

@@ -15,7 +15,7 @@ use secrets::Redactor;
 use tempfile::TempDir;
 use tools::{Directories, Environment, EnvironmentGrant, ProcessEnvironment, Processes, ToolError};
 
-use crate::boundary::{Boundary, starts_processes};
+use crate::boundary::{Boundary, idle_grants, starts_processes};
 use crate::credentials::Gateways;
 use crate::failure::Failure;
 use crate::place::{self, real};
@@ -76,6 +76,14 @@ pub(crate) fn equip(
         warnings.push(format!(
             "warning: `{name}` is granted to processes but holds a credential of this session; they do not get it\n"
         ));
+    }
+    if let Some(processes) = &processes {
+        warnings.extend(idle_grants(&loaded.manifest, environment.root()));
+        let missing =
+            capabilities.shell.allow.iter().filter(|name| processes.environment.program(name.as_str()).is_none());
+        warnings.extend(missing.map(|name| {
+            format!("warning[W-CAP-002]: `capabilities.shell.allow`: no program `{}` is in PATH\n", name.as_str())
+        }));
     }
     let tools = tools(loaded, &environment, processes.as_ref(), session.gateways).map_err(|error| unusable(&error))?;
     Ok(Equipment { tools, rules, warnings })

@@ -100,6 +100,14 @@ impl Progress {
             command: artifact.shown.facts.shell.is_some(),
         };
         self.note(format_args!("{}", result.lines()));
+        if let Some(shell) = artifact.shown.facts.shell.as_ref().filter(|shell| !shell.unmasked.is_empty()) {
+            let rules = shell.unmasked.join(", ");
+            let yellow = AnsiColor::Yellow.on_default();
+            self.warn(format_args!(
+                "{yellow}warning[W-CAP-003]{yellow:#}: the kernel did not hold that process to all of these rules: {}",
+                printable(&rules)
+            ));
+        }
     }
 }
 

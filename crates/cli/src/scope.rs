@@ -26,6 +26,8 @@ pub(crate) struct Scope {
     shortfall_reason: Option<String>,
     enforcement_tier: &'static str,
     filesystem_scope: String,
+    filesystem_read: Vec<String>,
+    workdir_exec: bool,
     read_only_paths: Vec<String>,
     network_allow: Vec<String>,
     shell_allow: Vec<String>,
@@ -67,6 +69,8 @@ impl Scope {
             shortfall_reason: held.and_then(|held| held.shortfall.clone()),
             enforcement_tier: tier(held),
             filesystem_scope: places.root.clone(),
+            filesystem_read: shown(capabilities.filesystem.read.iter().map(|path| path.absolute.clone())),
+            workdir_exec: held.is_some_and(|held| held.class < Class::Sealed) || capabilities.filesystem.workdir_exec,
             read_only_paths: shown(read_only),
             network_allow: hosts(manifest),
             shell_allow: capabilities.shell.allow.iter().map(|name| name.as_str().to_owned()).collect(),
@@ -134,6 +138,17 @@ fn not_protected(held: &Held, manifest: &Manifest) -> Vec<&'static str> {
         "Rules about paths and commands are enforced by the reviews of calls alone: what a started program does, nobody judges.",
     );
     say(advisory && capabilities.network.is_some(), "Which hosts processes reach is not enforced.");
+    let no_masks = !advisory && !held.has_own_files();
+    say(
+        no_masks,
+        "A process can change the mode, owner, times and attributes of any file of your account, and look at them; contents are held.",
+    );
+    let reads = !advisory && !capabilities.filesystem.read.is_empty();
+    say(reads, "A socket in a directory of `filesystem.read` can be connected to.");
+    say(
+        !advisory,
+        "A link whose own name a rule covers is covered by the reviews of calls alone; what it leads to has rules of its own.",
+    );
     say(
         !advisory && !held.has_own_files(),
         "Rules about paths are enforced by the reviews of calls alone: this host has no namespaces to mask files in.",

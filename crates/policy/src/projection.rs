@@ -190,7 +190,8 @@ fn existing(path: &Path, how: Withheld, rule: Owner, roots: &[PathBuf]) -> Optio
             let closed = above.find_map(|above| Some((above, FileId::of(above)?)));
             closed.map(|(above, file)| {
                 let mask = Mask { path: above.to_owned(), how: Withheld::Hidden, rule };
-                Named { mask, file, is_directory: true }
+                // Nobody can look below it, and nobody has to.
+                Named { mask, file, is_directory: false }
             })
         }
     }

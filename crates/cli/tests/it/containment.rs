@@ -310,7 +310,7 @@ fn a_listed_host_is_reached_through_the_proxy_and_no_other_in_any_way() {
     assert!(results[0].contains("the listed answer"), "{}", results[0]);
     assert!(results[1].contains("403") && results[1].contains("capabilities.network.allow"), "{}", results[1]);
     assert!(results[2].contains("refused") && results[3].contains("refused"), "{results:?}");
-    assert!(results[4].contains("no_proxy=localhost"), "{}", results[4]);
+    assert!(results[4].contains("no_proxy=127.0.0.1,::1"), "{}", results[4]);
     assert!(results.iter().all(|text| !text.contains("the other answer")), "{results:?}");
 }
 
@@ -362,4 +362,48 @@ fn the_model_is_told_what_holds_its_commands() {
     for part in ["reaches localhost:9 (through the proxy", "are not started", "does not exist for it"] {
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn what_the_kernel_could_not_hold_is_told_at_once_and_on_record() {
+    let stage = stage(&["true"], "");
+    fs::create_dir_all(stage.mur.home.workdir().join("keys/below")).unwrap();
+    // The directory alone is named, and not what is below it: no mask does that.
+    let added = stage.mur.run(&["policy", "add", "bare", "--path", "keys", "--match", "exact", "--op", "read"]);
+    assert_eq!(added.status, Some(0), "{added:?}");
+    if class(&stage.mur) != "sealed" {
+        return advisory(&stage);
+    }
+    let ran = stage.succeed();
+    assert!(ran.stderr.contains("W-CAP-003") && ran.stderr.contains("bare"), "{ran:?}");
+    let shown = stage.mur.run(&["trace", "show"]);
+    assert!(shown.stdout().contains("the kernel did not hold it to these rules: bare"), "{shown:?}");
+}
+
+#[test]
+fn a_path_of_the_working_directory_cannot_be_made_to_lead_elsewhere_by_a_grant() {
+    let stage = stage(
+        &[
+            "mv p q; mkdir p; ln -s \"$(dirname \"$PWD\")\" p/deps; echo made",
+            "cat p/deps/notes; ls p/deps/; echo over",
+        ],
+        "",
+    );
+    let work = stage.mur.home.workdir();
+    fs::create_dir_all(work.join("p/deps")).unwrap();
+    fs::write(stage.path("notes"), "the operator's").unwrap();
+    stage.declare(&format!(
+        "capabilities:\n  tools: [shell_exec]\n  shell: {{ allow: [bash, curll] }}\n  filesystem: {{ read: [\"{}\", /nowhere] }}\n",
+        work.join("p/deps").display()
+    ));
+    if class(&stage.mur) != "sealed" {
+        return advisory(&stage);
+    }
+    let ran = stage.succeed();
+    for idle in ["lies in the working directory", "`/nowhere` does not exist", "no program `curll`"] {
+        assert!(ran.stderr.contains(idle), "{idle}: {}", ran.stderr);
+    }
+    let results = stage.results();
+    assert!(results[0].contains("made") && results[1].contains("over"), "{results:?}");
+    assert!(!results[1].contains("the operator's"), "{}", results[1]);
 }

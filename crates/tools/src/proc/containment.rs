@@ -26,6 +26,8 @@ pub struct Containment {
     pub network: Network,
     /// The way to the hosts that they may reach, where that is not the host's own network.
     pub egress: Option<GatewayGrant>,
+    /// Hosts that are reached without that way, as `NO_PROXY` lists them.
+    pub direct: &'static str,
     /// What the model is told of the boundary, in sentences: else it tries again what cannot be. Empty for nothing.
     pub about: String,
     /// Whether a process does not start from which something that a rule covers could not be kept.
@@ -49,6 +51,7 @@ impl Containment {
             private: None,
             network,
             egress: None,
+            direct: "localhost,127.0.0.1,::1",
             about: String::new(),
             is_strict: false,
             tree: Mutex::default(),
@@ -66,7 +69,7 @@ impl Containment {
         confinement.network = self.network;
         if self.egress.is_some() {
             // Its own servers, and the gateways beside the proxy, are reached directly.
-            let direct = ["NO_PROXY", "no_proxy"].map(|name| (name.into(), "localhost,127.0.0.1,::1".into()));
+            let direct = ["NO_PROXY", "no_proxy"].map(|name| (name.into(), self.direct.into()));
             confinement.env.retain(|(name, _)| !direct.iter().any(|(own, _)| own == name));
             confinement.env.extend(direct);
         }

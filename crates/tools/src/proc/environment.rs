@@ -105,10 +105,11 @@ impl ProcessEnvironment {
         &self.search
     }
 
-    /// The program of this name, as processes are started by name.
+    /// The program of this name, under the name by which it is found: that may be a link.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<PathBuf> {
-        super::find(name, &self.search).ok()
+        super::find(name, &self.search).ok()?;
+        self.search.iter().map(|dir| dir.join(name)).find(|path| path.is_file())
     }
 
     /// The directory for temporary files.

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use vocab::SessionId;
 
 use super::steered::Steered;
-use super::text::{BOLD, DIM, body, colour, fence_source, inline, lasted, name, names, utc};
+use super::text::{BOLD, DIM, RED, body, colour, fence_source, inline, lasted, name, names, utc};
 use super::totals::Totals;
 use super::{failure, home};
 use crate::args::SessionArgs;
@@ -269,7 +269,13 @@ impl Story<'_> {
             None => "ended by a signal".into(),
         };
         let (binary, bytes) = (name(line, "binary"), line.u64("bytes").unwrap_or(0));
-        writeln!(self.out, "      {DIM}process {binary}, {exit}, {}{DIM:#}", count(bytes, "byte"))
+        let class = line.str("containment").map(|class| format!(", {}", inline(class, WIDE))).unwrap_or_default();
+        writeln!(self.out, "      {DIM}process {binary}, {exit}, {}{class}{DIM:#}", count(bytes, "byte"))?;
+        if line.str("enforcement") == Some("partial") {
+            let rules = names(line, "unmasked_rules");
+            writeln!(self.out, "      {RED}the kernel did not hold it to these rules:{RED:#} {rules}")?;
+        }
+        Ok(())
     }
 
     fn task_end(&mut self, line: &TraceLine) -> io::Result<()> {

@@ -14,7 +14,7 @@ use crate::terminal::printable;
 
 const GREEN: Style = AnsiColor::Green.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
-const RED: Style = AnsiColor::Red.on_default();
+pub(super) const RED: Style = AnsiColor::Red.on_default();
 pub(super) const DIM: Style = Style::new().dimmed();
 pub(in crate::commands) const BOLD: Style = Style::new().bold();
 
