@@ -93,8 +93,9 @@ pub(crate) fn test(args: &PolicyTestArgs) -> Result<u8, Failure> {
         (None, Some(command)) => (compiled.test_command(command, &base), "execute"),
         (None, None) => return Err(Failure::unusable("give `--path` or `--command`")),
     };
-    // Only what is about files, on a host where a process can have a file tree of its own.
-    let by_kernel = args.path.is_some() && operation != "delegate" && boundary::has_masks();
+    // Only what is about files, also when a command names them, on a host where a process can have a file
+    // tree of its own.
+    let by_kernel = shown::is_about_a_file(&verdict) && operation != "delegate" && boundary::has_masks();
     print(args.json, || shown::verdict_json(&verdict, operation, by_kernel), || shown::verdict(&verdict, by_kernel))?;
     Ok(if shown::is_allowed(&verdict) { 0 } else { FAILED })
 }

@@ -255,6 +255,39 @@ fn commands_of_a_serving_session_are_judged_task_by_task() {
     session.end();
 }
 
+#[test]
+fn who_enforces_depends_on_what_was_matched_and_not_on_how_it_was_asked() {
+    let mur = Mur::new();
+    mur.home.write("work/.env", "K=v\n");
+    let work = mur.home.workdir();
+    fs::hard_link(work.join(".env"), work.join("twin")).unwrap();
+    std::os::unix::fs::symlink(".env", work.join("link")).unwrap();
+    done(&mur, &["add", "no-env", "--path", "**/.env", "--op", "read,delegate"]);
+    done(&mur, &["add", "no-curl", "--command", "curl", "--match", "prefix"]);
+    let test = |args: &[&str]| {
+        let tested = policy(&mur, &[&["test"], args, &["--json"]].concat());
+        assert_eq!(tested.status, Some(1), "{args:?}: {tested:?}");
+        let said = policy(&mur, &[&["test"], args].concat());
+        let by_kernel = tested.json()["kernel"].as_bool().unwrap();
+        assert_eq!(said.stdout().contains("by the kernel"), by_kernel, "{args:?}: {said:?}");
+        assert_eq!(said.stdout().contains("by the reviews alone"), !by_kernel, "{args:?}: {said:?}");
+        (tested.json()["form"].as_str().unwrap().to_owned(), by_kernel)
+    };
+    // Whether the kernel can at all is the host's.
+    let (_, kernel) = test(&["--path", ".env"]);
+    for (args, form, by_kernel) in [
+        (&["--path", "link"][..], "the real path", kernel),
+        (&["--command", "cat .env"], "the path", kernel),
+        (&["--command", "cat link"], "the real path", kernel),
+        (&["--command", "cat twin"], "a hard link to", kernel),
+        (&["--command", "curl x"], "the command", false),
+        (&["--command", "curl x < .env"], "the command", false),
+        (&["--op", "delegate", "--path", ".env"], "the path", false),
+    ] {
+        assert_eq!(test(args), (form.to_owned(), by_kernel), "{args:?}");
+    }
+}
+
 /// The commands of the worked rules in docs/permissions.md.
 fn worked() -> Vec<String> {
     let page = include_str!("../../../../docs/permissions.md");

@@ -63,6 +63,15 @@ pub(super) fn is_allowed(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Allowed)
 }
 
+/// Whether what was matched is a path, given or found in a command, and not a command's words.
+pub(super) fn is_about_a_file(verdict: &Verdict) -> bool {
+    let Verdict::Blocked(matched) = verdict else { return false };
+    match matched.form {
+        Form::Lexical(_) | Form::Real(_) | Form::HardLink(_) => true,
+        Form::Command(_) => false,
+    }
+}
+
 pub(super) fn verdict(verdict: &Verdict, by_kernel: bool) -> String {
     match verdict {
         Verdict::Allowed => "allowed: no rule forbids it\n".to_owned(),
