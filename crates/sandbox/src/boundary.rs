@@ -1,16 +1,27 @@
 //! The parts of a boundary: what is granted, what is taken back, which network.
 //!
-//! Grants only add and masks only take away, so the order in which either is listed does not matter.
+//! The nearest grant counts and masks only take away, so the order in which either is listed does not matter.
 
 use std::path::PathBuf;
 
 /// A file, or a directory with all that is below it, that a process may use.
 ///
-/// A grant adds to those above it and takes nothing away; [`Mask`] does. What does not exist when the process
-/// starts is left out. A local socket that lies there can be connected to, whatever the access.
+/// Grants of one path add up. Of one that lies below another, the nearer one says whether files may be changed there, so
+/// [`Access::Read`] below [`Access::Write`] is kept from changes; programs can be started there if either says so, but
+/// what may be written below what may only be started, or the other way round, is never both: that takes
+/// [`Access::WriteExecute`]. Directories on the way from one that is written to one below it can be neither renamed nor
+/// removed, see [`Mask`].
+///
+/// What does not exist when the process starts is left out: where an outer grant writes, the process can make it, and a
+/// later one gets it as it was made. No link is followed that lies below what is written, for an earlier process may have
+/// made it: a grant that passes one is left out. Links elsewhere are followed, and shown as well. A local socket that
+/// lies in a grant can be connected to, whatever the access.
+///
+/// Where the host has no namespaces, rules can only add up: what lies below a grant that writes may be written, and what
+/// would thereby be both written and started is only read, or only written where the outer grant says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Absolute path on the host. A link on the way is shown as well.
+    /// Absolute path on the host.
     pub path: PathBuf,
     /// What may be done there.
     pub access: Access,
@@ -54,6 +65,12 @@ impl Access {
         }
     }
 
+    /// What this allows at a place below one that allows the other: what is written is told by the nearer one; programs
+    /// may be started if either says so, unless that made a place of both that neither is.
+    pub(crate) fn below(self, above: Self) -> Self {
+        Self::of(self.writes(), self.executes() || above.executes() && (!self.writes() || above.writes()))
+    }
+
     /// What both allow together.
     pub(crate) fn or(self, other: Self) -> Self {
         Self::of(self.writes() || other.writes(), self.executes() || other.executes())
@@ -63,8 +80,13 @@ impl Access {
 /// What is taken back at a path that exists when the process starts, with all that is below it.
 ///
 /// Of several that meet, each holds. A link is followed: what it leads to is masked. Other names of the same file (hard
-/// links) are not found by it: whoever wants them masked lists them. It holds for as long as nobody outside renames
-/// another file over the masked name: then the new one shows.
+/// links) are not found by it: whoever wants them masked lists them. So does whoever wants the target of a link masked
+/// that the process may replace: a later start follows the link as it is then. It holds for as long as nobody outside
+/// renames another file over the masked name: then the new one shows.
+///
+/// So that a later start finds it by the same name, the directories between it and the root of the grant that writes are
+/// pinned: they can be used as before, but renaming or removing one fails with EBUSY, and renaming or linking a file from
+/// one side of it to the other with EXDEV, as between file systems (`mv` copies then).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mask {
     /// Absolute path on the host.

@@ -112,6 +112,11 @@ impl SandboxError {
             },
             Self::Start { step: Step::Directory, .. } => Some("check that the directory exists and may be entered"),
             Self::Start { step: Step::Fork, .. } => Some("the limit on processes is reached: end some of them"),
+            Self::Start { step: Step::Grant | Step::Mask, source, .. }
+                if io_kind(source) == Some(rustix::io::Errno::NOSPC) =>
+            {
+                Some("there are too many grants and masks: name directories instead of what is in them")
+            }
             Self::Start { step: Step::Grant | Step::Private, .. } => {
                 Some("check that it exists and that this user may enter it")
             }

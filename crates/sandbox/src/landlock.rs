@@ -4,7 +4,7 @@
 //! is told as a missing layer.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use ::landlock::{
@@ -63,13 +63,16 @@ impl Rules {
     /// Allows this at a path and below it, unless there is nothing that this user can reach.
     pub(crate) fn allow(self, path: &CStr, access: Access) -> Result<Self, Errno> {
         match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(at) => {
-                let rights = rights(self.abi, access);
-                self.allow_at(at, rights)
-            }
+            Ok(at) => self.allow_open(at, access),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => Ok(self),
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Allows this at what is open already, and below it.
+    pub(crate) fn allow_open(self, at: impl AsFd, access: Access) -> Result<Self, Errno> {
+        let rights = rights(self.abi, access);
+        self.allow_at(at, rights)
     }
 
     /// Allows to see what is in a directory and those below it, but none of the files' contents.
@@ -86,7 +89,7 @@ impl Rules {
         self.allow_at(at, rights)
     }
 
-    fn allow_at(self, at: OwnedFd, rights: BitFlags<AccessFs>) -> Result<Self, Errno> {
+    fn allow_at(self, at: impl AsFd, rights: BitFlags<AccessFs>) -> Result<Self, Errno> {
         let rights = match FileType::from_raw_mode(rustix::fs::fstat(&at)?.st_mode) {
             FileType::Directory => rights,
             // A device that is granted itself may be asked for what only it knows.

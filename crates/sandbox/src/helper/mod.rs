@@ -10,6 +10,7 @@ mod init;
 mod links;
 mod masks;
 mod namespaces;
+mod places;
 mod privileges;
 mod root;
 mod supervise;

@@ -6,19 +6,19 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
-use super::links::Links;
+use super::masks::Masks;
+use super::places::{Place, Places, open, path_of};
 use super::{Outcome, at};
 use crate::boundary::Access;
 use crate::confinement::Class;
@@ -29,18 +29,11 @@ use crate::sys::{self, MountFlags};
 
 /// Bytes of `/dev/shm`, and of `/tmp` where it is in memory.
 const MEMORY: &str = "268435456";
+/// Mounts of grants and masks, and of the directories that are pinned for them. A start takes far less than this many, and
+/// should not take long.
+const MOST: usize = 4096;
 /// Bytes of the tree itself: directories and links.
 const TREE: &str = "16777216";
-
-/// A place of the new tree.
-struct Place {
-    /// What is shown there.
-    source: OwnedFd,
-    directory: bool,
-    access: Access,
-    /// Whether the host has the same at the same path.
-    same: bool,
-}
 
 /// A directory in which something is made.
 enum Parent<'a> {
@@ -62,25 +55,25 @@ pub(super) struct Root {
     fd: OwnedFd,
     /// Its `/dev`, once it is made: most of what is made lies there.
     dev: OnceCell<OwnedFd>,
-    /// The path of each place that shows what the host has there.
-    shown: Vec<PathBuf>,
+    /// What is shown in it, parents first.
+    places: Vec<(PathBuf, Place)>,
     /// The private directory, which `/tmp` shows as well.
     private: Option<PathBuf>,
 }
 
 impl Root {
     /// Makes it, all but a process namespace's `/proc`.
-    pub(super) fn build(hold: &Hold) -> Outcome<Self> {
-        let mut links = Links::default();
-        let mut places = BTreeMap::new();
-        let private = private(hold, &mut places).map_err(at(Step::Private))?;
-        grants(hold, &mut places, &mut links)?;
-        let (places, private) = settle(places, private);
+    pub(super) fn build(hold: &Hold, masks: &Masks) -> Outcome<Self> {
+        let (places, private, mut links) = Places::find(hold)?.settle();
+        let pins = pins(&places, masks);
+        if let Some((_, (step, index))) = pins.iter().nth(MOST.saturating_sub(places.len() + masks.len())) {
+            return Err(at(*step)(Errno::NOSPC).of(*index));
+        }
         let tree = memory(&[("size", TREE), ("mode", "0755")], MountAttrFlags::MOUNT_ATTR_NOEXEC);
         let fd = tree.map_err(at(Step::Root))?;
         // On top of the old root, where no name leads: it is reached by its descriptor alone.
         attach(&fd, CWD, c"/").map_err(at(Step::Root))?;
-        let mut root = Self { fd, dev: OnceCell::new(), shown: Vec::new(), private };
+        let mut root = Self { fd, dev: OnceCell::new(), places: Vec::new(), private };
         if !places.iter().any(|(path, _)| path == Path::new("/tmp")) {
             let flags = MountAttrFlags::MOUNT_ATTR_NOEXEC;
             let tmp = memory(&[("size", MEMORY), ("mode", "1777")], flags).map_err(at(Step::Root))?;
@@ -91,11 +84,19 @@ impl Root {
             let proc = open(c"/proc").map_err(at(Step::Processes))?;
             root.show(&proc, Path::new("/proc"), true, Access::Read).map_err(at(Step::Processes))?;
         }
+        let mut pins = pins.iter().peekable();
         for (path, place) in places {
-            root.show(&place.source, &path, place.directory, place.access).map_err(at(Step::Root))?;
-            if place.same {
-                root.shown.push(path);
+            // Parents first, so that none comes to lie over what is below it.
+            while let Some((pin, (step, index))) = pins.next_if(|(pin, _)| **pin < path) {
+                root.pin(pin).map_err(|errno| at(*step)(errno).of(*index))?;
             }
+            for name in root.names_of_place(&path, place.same) {
+                root.show(&place.source, &name, place.directory, place.access).map_err(at(Step::Root))?;
+            }
+            root.places.push((path, place));
+        }
+        for (pin, (step, index)) in pins {
+            root.pin(pin).map_err(|errno| at(*step)(errno).of(*index))?;
         }
         links.add(Path::new("/var/tmp"), Path::new("/tmp"));
         for (path, target) in links.found() {
@@ -140,19 +141,40 @@ impl Root {
         self.mount_point(path, true)
     }
 
-    /// The places at which a path of the host shows, were it there.
-    pub(super) fn names_of(&self, path: &Path) -> Vec<PathBuf> {
+    /// What is shown in it, for rules on the files themselves.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (BorrowedFd<'_>, Access)> {
+        self.places.iter().map(|(_, place)| (place.source.as_fd(), place.access))
+    }
+
+    /// The places at which a path of the host shows, were it there; with each, whether the host's file must be found there.
+    pub(super) fn names_of(&self, path: &Path) -> Vec<(PathBuf, bool)> {
         let mut names = Vec::new();
-        let tmp = Path::new("/tmp");
+        let mut same = self.places.iter().filter(|(_, place)| place.same).map(|(place, _)| place);
+        let certain = same.clone().any(|place| path.starts_with(place));
         // Of the host's own /tmp nothing shows but places that were granted there, this one or one below it.
-        let shows = |place: &PathBuf| path.starts_with(place) || place.starts_with(path);
-        if !path.starts_with(tmp) || self.shown.iter().any(shows) {
-            names.push(path.to_owned());
+        if certain || !path.starts_with("/tmp") || same.any(|place| place.starts_with(path)) {
+            names.push((path.to_owned(), certain));
         }
-        if let Some(below) = self.private.as_ref().and_then(|private| path.strip_prefix(private).ok()) {
-            names.push(if below.as_os_str().is_empty() { tmp.to_owned() } else { tmp.join(below) });
-        }
+        names.extend(self.below_tmp(path).map(|name| (name, true)));
         names
+    }
+
+    fn names_of_place(&self, path: &Path, same: bool) -> Vec<PathBuf> {
+        // The private directory as a whole has its own entry for that.
+        let again = self.below_tmp(path).filter(|name| same && name != Path::new("/tmp"));
+        [path.to_owned()].into_iter().chain(again).collect()
+    }
+
+    /// The name that `/tmp` has for what lies in the private directory.
+    fn below_tmp(&self, path: &Path) -> Option<PathBuf> {
+        let below = path.strip_prefix(self.private.as_ref()?).ok()?;
+        Some(if below.as_os_str().is_empty() { "/tmp".into() } else { Path::new("/tmp").join(below) })
+    }
+
+    /// Mounts a directory on itself: its name can be taken from it no more.
+    fn pin(&self, path: &Path) -> Result<(), Errno> {
+        let point = self.look_up(relative(path))?;
+        attach(copy(&point)?, &point, c"")
     }
 
     fn show(&self, source: &OwnedFd, path: &Path, directory: bool, access: Access) -> Result<(), Errno> {
@@ -257,103 +279,6 @@ impl Root {
     }
 }
 
-/// The private directory, at its own path and as `/tmp`.
-fn private(hold: &Hold, places: &mut BTreeMap<PathBuf, Place>) -> Result<Option<PathBuf>, Errno> {
-    let Some(path) = &hold.private else { return Ok(None) };
-    let source = open(path)?;
-    if !is_directory(&source)? {
-        return Err(Errno::NOTDIR);
-    }
-    let real = real_path(&source)?;
-    let tmp = Place { source: open(path)?, directory: true, access: Access::Write, same: false };
-    places.insert(PathBuf::from("/tmp"), tmp);
-    places.insert(real.clone(), Place { source, directory: true, access: Access::Write, same: true });
-    Ok(Some(real))
-}
-
-/// What is granted, by its real path; each with what those above it add.
-fn grants(hold: &Hold, places: &mut BTreeMap<PathBuf, Place>, links: &mut Links) -> Outcome<()> {
-    for (index, (path, access)) in hold.grants.iter().enumerate() {
-        let failed = |errno| at(Step::Grant)(errno).of(index);
-        if path.as_bytes() == b"/" {
-            for path in top_level().map_err(failed)? {
-                grant(&path, *access, places, links).map_err(failed)?;
-            }
-        } else {
-            grant(path, *access, places, links).map_err(failed)?;
-        }
-    }
-    Ok(())
-}
-
-fn grant(path: &CStr, access: Access, places: &mut BTreeMap<PathBuf, Place>, links: &mut Links) -> Result<(), Errno> {
-    let (source, real) = match locate(path) {
-        // What this user cannot reach it could not use either.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP) => return Ok(()),
-        found => found?,
-    };
-    let given = path_of(path);
-    if real != given {
-        links.follow(given)?;
-    }
-    // Its own is there already, and what a host's shows of other processes is not granted by a name.
-    if real.starts_with("/proc") {
-        return Ok(());
-    }
-    let directory = is_directory(&source)?;
-    match places.get_mut(&real) {
-        Some(place) if place.same => place.access = place.access.or(access),
-        _ => {
-            places.insert(real, Place { source, directory, access, same: true });
-        }
-    }
-    Ok(())
-}
-
-/// All of the root but what each process gets of its own, and `/run`, which holds the sockets of the host's services.
-fn top_level() -> Result<Vec<CString>, Errno> {
-    let mut paths = Vec::new();
-    for entry in rustix::fs::Dir::read_from(rustix::fs::open("/", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)? {
-        let name = entry?.file_name().to_owned();
-        if !matches!(name.to_bytes(), b"." | b".." | b"proc" | b"dev" | b"sys" | b"tmp" | b"run") {
-            paths.push(CString::new([b"/", name.to_bytes()].concat()).map_err(|_| Errno::INVAL)?);
-        }
-    }
-    Ok(paths)
-}
-
-pub(super) fn open(path: &CStr) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// Opens it and tells where it lies, which is seldom elsewhere.
-fn locate(path: &CStr) -> Result<(OwnedFd, PathBuf), Errno> {
-    let given = path_of(path);
-    let plain: PathBuf = given.components().collect();
-    if plain.as_os_str() == given.as_os_str() && !given.components().any(|part| part == Component::ParentDir) {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
-            Err(Errno::LOOP | Errno::AGAIN) => {}
-            found => return Ok((found?, plain)),
-        }
-    }
-    let source = open(path)?;
-    let real = real_path(&source)?;
-    Ok((source, real))
-}
-
-pub(super) fn is_directory(fd: &OwnedFd) -> Result<bool, Errno> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_dir())
-}
-
-/// Where an open file lies, without links.
-pub(super) fn real_path(fd: &OwnedFd) -> Result<PathBuf, Errno> {
-    let target = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
-    let path = PathBuf::from(OsString::from_vec(target.into_bytes()));
-    if path.is_absolute() { Ok(path) } else { Err(Errno::NOENT) }
-}
-
 /// A copy of a mounted tree, mounted nowhere yet.
 pub(super) fn copy(source: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
@@ -379,33 +304,21 @@ fn memory(options: &[(&str, &str)], flags: MountAttrFlags) -> Result<OwnedFd, Er
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)
 }
 
-/// What each place allows in the end, parents first. What is shown by one above it just as well is left out. The private
-/// directory is told only where `/tmp` shows it.
-fn settle(places: BTreeMap<PathBuf, Place>, private: Option<PathBuf>) -> (Vec<(PathBuf, Place)>, Option<PathBuf>) {
-    let mut settled: Vec<(PathBuf, Place)> = Vec::new();
-    let mut inherited = None;
-    for (path, mut place) in places {
-        let above = settled.iter().rev().find(|(other, _)| path.starts_with(other)).map(|(_, above)| above);
-        if let Some(above) = above.filter(|above| above.same && place.same) {
-            place.access = place.access.or(above.access);
-        }
-        if Some(&path) == private.as_ref() {
-            inherited = Some(place.access);
-        }
-        if above.is_none_or(|above| !above.same || above.access != place.access) {
-            settled.push((path, place));
+/// The directories that must keep their names: those on the way from the root of what may be written to a mask or place
+/// below it; each with what it is for.
+fn pins(places: &[(PathBuf, Place)], masks: &Masks) -> BTreeMap<PathBuf, (Step, usize)> {
+    let mut pins = BTreeMap::new();
+    let within = places.iter().filter(|(_, place)| place.same).map(|(path, place)| (path, place.from));
+    for (path, from) in within.chain(masks.paths()) {
+        let around = |other: &&(PathBuf, Place)| other.1.same && other.0 != *path && path.starts_with(&other.0);
+        let Some((top, _)) = places.iter().rev().find(around).filter(|(_, place)| place.access.writes()) else {
+            continue;
+        };
+        for pin in path.ancestors().skip(1).take_while(|pin| pin != top) {
+            pins.entry(pin.to_owned()).or_insert(from);
         }
     }
-    let tmp = settled.iter_mut().find(|(path, place)| !place.same && path == Path::new("/tmp"));
-    let shown = tmp.is_some();
-    if let (Some((_, tmp)), Some(access)) = (tmp, inherited) {
-        tmp.access = access;
-    }
-    (settled, private.filter(|_| shown))
-}
-
-pub(super) fn path_of(path: &CStr) -> &Path {
-    Path::new(OsStr::from_bytes(path.to_bytes()))
+    pins
 }
 
 fn relative(path: &Path) -> &Path {

@@ -14,8 +14,10 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, set
 
 use super::groups::Groups;
 use super::init::{self, Init};
+use super::masks::Masks;
+use super::places::Places;
 use super::root::Root;
-use super::{Outcome, at, masks, privileges};
+use super::{Outcome, at, privileges};
 use crate::boundary::Access;
 use crate::confinement::{Class, Limits};
 use crate::enforcement::{Namespace, Namespaces};
@@ -39,8 +41,16 @@ struct Ground<'a> {
     stdio: &'a [OwnedFd; 3],
     helper: Pid,
     namespaces: Namespaces,
-    root: Option<Root>,
+    files: Files,
     groups: Option<&'a Groups>,
+}
+
+/// The files that it sees.
+enum Files {
+    /// In a tree of its own, with what is taken back there.
+    Own(Root, Masks),
+    /// The host's tree; what of it is granted.
+    Host(Places),
 }
 
 /// Starts the program; what it tells is in force.
@@ -51,10 +61,15 @@ pub(super) fn start(
     groups: Option<&Groups>,
 ) -> Outcome<Target> {
     let helper = rustix::process::getpid();
-    let root = if plan.hold.own_root { Some(Root::build(&plan.hold)?) } else { None };
+    let files = if plan.hold.own_root {
+        let masks = Masks::find(&plan.hold)?;
+        Files::Own(Root::build(&plan.hold, &masks)?, masks)
+    } else {
+        Files::Host(Places::find(&plan.hold)?)
+    };
     let own_processes = namespaces.contains(Namespace::Pid);
     let init = if own_processes { Some(Init::start().map_err(at(Step::Fork))?) } else { None };
-    let ground = Ground { stdio, helper, namespaces, root, groups };
+    let ground = Ground { stdio, helper, namespaces, files, groups };
     // The two share their memory until the program has begun, so the child just leaves its result here. A cell,
     // because the compiler must not think that a value is of no use which the call after it does not read.
     let outcome = Cell::new(Err(at(Step::Fork)(Errno::INTR)));
@@ -98,11 +113,11 @@ fn install(plan: &Plan, ground: &Ground<'_>) -> Outcome<Installed> {
     sys::seal_descriptors(Others::CloseOnExec).map_err(at(Step::Descriptors))?;
     let counted = threads_before(ground.namespaces).map_err(at(Step::Limits))?;
     let mut masked = 0;
-    if let Some(root) = &ground.root {
+    if let Files::Own(root, masks) = &ground.files {
         if ground.namespaces.contains(Namespace::Pid) {
             root.mount_processes().map_err(at(Step::Processes))?;
         }
-        masked = masks::apply(hold, root)?;
+        masked = masks.apply(root)?;
         root.enter().map_err(at(Step::Root))?;
     }
     if hold.class > Class::Advisory {
@@ -118,7 +133,7 @@ fn install(plan: &Plan, ground: &Ground<'_>) -> Outcome<Installed> {
         rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
         return Ok(installed);
     }
-    landlock(hold).map_err(at(Step::Landlock))?;
+    landlock(hold, &ground.files).map_err(at(Step::Landlock))?;
     installed.landlock = hold.landlock;
     sys::load_filter(&hold.filter).map_err(at(Step::Seccomp))?;
     Ok(installed)
@@ -138,13 +153,19 @@ fn tie(ground: &Ground<'_>) -> Result<(), Errno> {
 }
 
 /// The same rules that the file tree follows, on the files themselves.
-fn landlock(hold: &Hold) -> Result<(), Errno> {
+fn landlock(hold: &Hold, files: &Files) -> Result<(), Errno> {
     let mut rules = Rules::new(hold.landlock)?;
-    for (path, access) in &hold.grants {
-        rules = rules.allow(path, *access)?;
-    }
-    if let Some(private) = &hold.private {
-        rules = rules.allow(private, Access::Write)?;
+    match files {
+        Files::Own(root, _) => {
+            for (place, access) in root.shown() {
+                rules = rules.allow_open(place, access)?;
+            }
+        }
+        Files::Host(places) => {
+            for (place, access) in places.added_up() {
+                rules = rules.allow_open(place, access)?;
+            }
+        }
     }
     rules = rules.allow(c"/proc", Access::Read)?;
     for device in DEVICES {

@@ -51,6 +51,7 @@ fn main() {
             say(&format!("{} {missing:?}", host.strongest));
         }
         "escapes" => say(&block_on(escapes(&script, &arguments.collect::<Vec<_>>())).unwrap_or_else(|error| error)),
+        "granted" => say(&block_on(granted(&script, &arguments.collect::<Vec<_>>())).unwrap_or_else(|error| error)),
         "crowd" => say(&block_on(crowd())),
         "stay" => block_on(async {
             let mut confinement = shell(&script);
@@ -125,6 +126,30 @@ async fn crowd() -> String {
 
 fn class_of(name: &str) -> Option<Class> {
     Class::ALL.into_iter().find(|known| known.name() == name)
+}
+
+/// Runs a script in a workdir as scoped, with grants below it: `name=access`.
+async fn granted(work: &str, arguments: &[String]) -> Result<String, String> {
+    let (script, grants) = arguments.split_first().ok_or("no script")?;
+    let mut confinement = shell(script);
+    confinement.cwd = work.into();
+    confinement.class = Class::Scoped;
+    confinement.network = Network::None;
+    for grant in grants {
+        let (name, access) = grant.split_once('=').ok_or("no access")?;
+        let access = match access {
+            "read" => Access::Read,
+            "read-execute" => Access::ReadExecute,
+            _ => Access::Write,
+        };
+        confinement.grants.push(Grant::new(confinement.cwd.join(name), access));
+    }
+    let (mut process, _) = sandbox::spawn(&confinement).await.map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    if let Some(mut stdout) = process.stdout.take() {
+        stdout.read_to_string(&mut text).await.map_err(|error| error.to_string())?;
+    }
+    Ok(text)
 }
 
 /// Runs the program that tries to get out, in a class and an arena; what is in force, then what it tells.

@@ -53,7 +53,7 @@ impl Place {
         confinement
     }
 
-    fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.work.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
@@ -154,15 +154,15 @@ async fn what_is_granted_can_be_used_so_and_not_otherwise() {
 }
 
 #[tokio::test]
-async fn grants_add_up() {
+async fn of_grants_the_nearest_counts_and_those_of_one_path_add_up() {
     let place = Place::new();
     let inner = place.work.join("inner");
     fs::create_dir(&inner).unwrap();
     let file = place.file("inner/file", "x");
     for class in classes() {
-        // The outer one writes, so the inner one does; a file by itself; one that is not there; the same one twice.
-        let mut confinement =
-            place.confinement(class, "echo more >> inner/file && rm inner/file && echo x > inner/file");
+        // The nearer one counts; a file by itself; one that is not there; one path twice.
+        let script = "exec 2>&-; echo x > new; cat inner/file; ! echo x >> inner/file && ! rm inner/file && ! echo x > inner/new";
+        let mut confinement = place.confinement(class, script);
         for (path, access) in [
             (inner.clone(), Access::Read),
             (file.clone(), Access::Read),
@@ -171,7 +171,7 @@ async fn grants_add_up() {
         ] {
             confinement.grants.push(Grant::new(path, access));
         }
-        assert_eq!(output(&confinement).await, Output::ok(""), "{class}");
+        assert_eq!(output(&confinement).await, Output::ok("x"), "{class}");
     }
     let other = tempfile::tempdir().unwrap();
     fs::create_dir(other.path().join("inner")).unwrap();

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the helpers of tests fail as tests do")]
 #![expect(clippy::disallowed_methods, reason = "these are the tests of `spawn` itself")]
 
+mod again;
 mod escapes;
 mod groups;
 mod held;
