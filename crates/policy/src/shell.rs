@@ -46,6 +46,9 @@ const MAX_COMMANDS: usize = 4096;
 const MAX_PATTERNS: usize = 64;
 /// Bytes of all texts within the text.
 const MAX_BYTES: usize = 1024 * 1024;
+/// What may be looked at: the bytes of every command as often as it is looked at, and so much for each of its words.
+const MAX_WORK: usize = 4 * 1024 * 1024;
+const WORK_OF_WORD: usize = 32;
 /// Directories that relative paths may be relative to.
 const MAX_BASES: usize = 32;
 
@@ -246,6 +249,8 @@ struct Work<'a> {
     home: &'a Path,
     queue: Vec<(String, Place)>,
     bytes: usize,
+    /// What of `MAX_WORK` is left.
+    work: usize,
     /// Looks at the file system that are left.
     looks: usize,
     /// The paths that are noted.
@@ -283,6 +288,7 @@ impl<'a> Work<'a> {
             home,
             queue: Vec::new(),
             bytes: 0,
+            work: MAX_WORK,
             looks: named::MAX_LOOKS,
             seen: HashSet::new(),
             possible: false,
@@ -299,6 +305,17 @@ impl<'a> Work<'a> {
         if !self.possible {
             self.analysis.unclear.get_or_insert(why);
         }
+    }
+
+    /// Whether so many words may still be looked at. If not, the whole is unclear, wherever they stand: what
+    /// else there is was not looked at.
+    fn spend<'w>(&mut self, words: impl IntoIterator<Item = &'w Word>) -> bool {
+        let cost: usize = words.into_iter().map(|word| word.text().len() + WORK_OF_WORD).sum();
+        self.work = self.work.checked_sub(cost).unwrap_or_default();
+        if self.work == 0 {
+            self.analysis.unclear.get_or_insert(TOO_MUCH);
+        }
+        self.work > 0
     }
 
     /// Puts a text in the queue.
@@ -372,7 +389,7 @@ impl<'a> Work<'a> {
                 self.unclear(why);
             }
             self.possible = false;
-            if self.analysis.commands.len() > MAX_COMMANDS {
+            if self.analysis.commands.len() > MAX_COMMANDS || self.work == 0 {
                 self.unclear(TOO_MUCH);
                 break;
             }

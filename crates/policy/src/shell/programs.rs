@@ -63,6 +63,9 @@ const EVALUATING: [&str; 13] =
 impl Work<'_> {
     /// Looks at one command and at what it runs.
     pub(super) fn command(&mut self, words: Vec<Word>, place: &Place) {
+        if !self.spend(&words) {
+            return;
+        }
         let assignments = words.iter().take_while(|word| assignment(word).is_some()).count();
         for word in words.iter().take(assignments) {
             self.assigned(word, place);
@@ -345,6 +348,9 @@ impl Work<'_> {
             if matches!(word.text(), "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch")
             {
                 let rest = args.get(at + 1..).unwrap_or_default();
+                if !self.spend(rest) {
+                    return;
+                }
                 // A `+` ends it only behind the place of the files.
                 let ends = |(before, word): (&Word, &Word)| {
                     word.text() == ";" || (word.text() == "+" && before.text() == "{}")
@@ -455,11 +461,16 @@ pub(super) fn is_foreign(program: &str) -> bool {
 
 /// Whether a word that is evaluated as arithmetic would run what stands in its subscript.
 fn is_subscript(word: &Word) -> bool {
-    let inside =
-        |text: &str| text.split(']').next().is_some_and(|inside| inside.contains("$(") || inside.contains('`'));
-    let name = |text: &str| text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    word.text().match_indices('[').any(|(at, _)| {
-        let (before, behind) = word.text().split_at(at);
-        name(before) && inside(behind)
-    })
+    let (mut inside, mut before) = (false, ' ');
+    for c in word.text().chars() {
+        match c {
+            '[' => inside |= before.is_ascii_alphanumeric() || before == '_',
+            ']' => inside = false,
+            '`' if inside => return true,
+            '(' if inside && before == '$' => return true,
+            _ => {}
+        }
+        before = c;
+    }
+    false
 }

@@ -331,6 +331,9 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                     self.patterns = false;
                 }
                 Some("time") => {
+                    if !self.work.spend(words.clone().collect::<Vec<_>>().iter()) {
+                        return None;
+                    }
                     // For plain `sh` it is a program with options of its own.
                     self.work.command(words.clone().collect(), &Place { certain: false, ..place.clone() });
                     words.next();

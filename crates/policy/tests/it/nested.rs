@@ -82,3 +82,21 @@ proptest! {
         prop_assert_ne!(rule().test_command(&text, &base()), Verdict::Allowed, "{}", text);
     }
 }
+
+#[test]
+fn what_takes_too_much_work_is_not_analyzable() {
+    let rules = rule();
+    let word = "w".repeat(40_000);
+    for (text, few) in [
+        (format!("find {}ls", "-exec find ".repeat(150)), "find . -exec find . -exec ls {} + {} +".to_owned()),
+        (format!("{}ls", "time ".repeat(4000)), "time time ls".to_owned()),
+        (format!("{}ls", "eval ".repeat(3000)), "eval eval ls".to_owned()),
+        (format!("{}ls {word}", "strace -~ ".repeat(15)), format!("strace -~ ls {word}")),
+        (format!("{}ls {word}", "setarch ".repeat(30)), format!("setarch ls {word}")),
+    ] {
+        assert!(matches!(rules.test_command(&text, &base()), Verdict::Unclear(_)), "{}", &text[..40]);
+        assert_eq!(rules.test_command(&few, &base()), Verdict::Allowed, "{}", &few[..10]);
+    }
+    // One pass is enough for this.
+    assert_eq!(rules.test_command(&format!("echo {}", "a[".repeat(32_000)), &base()), Verdict::Allowed);
+}
