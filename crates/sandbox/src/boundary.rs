@@ -17,8 +17,8 @@ use std::path::PathBuf;
 /// made it: a grant that passes one is left out. Links elsewhere are followed, and shown as well. A local socket that
 /// lies in a grant can be connected to, whatever the access.
 ///
-/// Where the host has no namespaces, rules can only add up: what lies below a grant that writes may be written, and what
-/// would thereby be both written and started is only read, or only written where the outer grant says so.
+/// Where the host has no namespaces, rules can only add up: what lies below a grant that writes may be written, too. Of two
+/// that together would let it write and start the same, the inner one only reads; the outer one stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Absolute path on the host.
