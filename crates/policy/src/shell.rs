@@ -171,7 +171,8 @@ impl Analysis {
     pub(crate) fn only_words(text: &str) -> Option<Vec<String>> {
         let nowhere = Path::new("/");
         let analysis = Self::of_text(text, nowhere, nowhere);
-        match (analysis.unclear, analysis.commands.first()) {
+        // What it runs in turn is shorter.
+        match (analysis.unclear, analysis.commands.iter().max_by_key(|simple| simple.text.len())) {
             (None, Some(simple)) if !analysis.raw.contains(['|', ';', '&', '\n', '(']) => {
                 simple.words.iter().map(|word| word.known().map(str::to_owned)).collect()
             }
@@ -311,7 +312,7 @@ impl<'a> Work<'a> {
     /// else there is was not looked at.
     fn spend<'w>(&mut self, words: impl IntoIterator<Item = &'w Word>) -> bool {
         let cost: usize = words.into_iter().map(|word| word.text().len() + WORK_OF_WORD).sum();
-        self.work = self.work.checked_sub(cost).unwrap_or_default();
+        self.work = self.work.saturating_sub(cost);
         if self.work == 0 {
             self.analysis.unclear.get_or_insert(TOO_MUCH);
         }

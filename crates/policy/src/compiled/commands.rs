@@ -152,10 +152,10 @@ impl CommandSet {
         let mut seen = HashSet::new();
         let mut open = false;
         for at in 0..suspect.len() {
-            for name in suspect.names(at) {
+            for (name, whole) in suspect.names(at) {
                 let Some(rules) = self.programs.get(name) else { continue };
                 // What follows behind a later one follows behind the first as well.
-                if !seen.insert(name) {
+                if !seen.insert((name, whole)) {
                     continue;
                 }
                 let found = |(rule, pieces): &(usize, Vec<String>)| {
@@ -164,7 +164,8 @@ impl CommandSet {
                 if let Some(rule) = rules.iter().filter_map(found).min() {
                     return Some(may_run(rule, name));
                 }
-                open |= suspect.has_open_behind(at);
+                // In `$HOME/go/bin:$PATH` nothing follows `go`.
+                open |= whole && suspect.has_open_behind(at);
             }
             if !self.tied.is_empty()
                 && let Some((rule, text)) =

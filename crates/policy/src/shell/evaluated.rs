@@ -12,7 +12,7 @@ pub(super) const EVALUATED: Unclear =
     "a value that is not known to be a number is evaluated as arithmetic, which can run commands (`[ … ]` does not)";
 const NAME: Unclear = "the name of a variable in it is computed, or stands for another";
 const RUNS_TEXT: Unclear = "a builtin in it runs a text (`fc`, `compgen -C`, `mapfile -C`, `bind -x` and their like)";
-const MODES: Unclear = "it changes how the shell reads commands";
+pub(super) const MODES: Unclear = "it changes how the shell reads commands";
 
 /// Programs that print a number, with what they must be told for it.
 const COUNTERS: &[(&str, &str)] = &[
@@ -48,6 +48,15 @@ const COUNTED: [&str; 18] = [
     "SHLVL",
     "BASH_SUBSHELL",
 ];
+
+/// Variables that are integers to the shell itself: what is assigned is evaluated at once.
+const INTEGERS: [&str; 10] =
+    ["BASHPID", "EPOCHSECONDS", "EUID", "HISTCMD", "LINENO", "OPTIND", "PPID", "RANDOM", "SECONDS", "SRANDOM"];
+
+/// Whether what is assigned to a variable is evaluated.
+pub(super) fn is_integer(name: &str) -> bool {
+    INTEGERS.contains(&name)
+}
 
 /// Whether what a text comes to is a number for certain.
 pub(super) fn is_number(text: &str) -> bool {
@@ -173,6 +182,11 @@ impl Work<'_> {
                         Some(inside) => self.evaluated(inside),
                         None => {}
                     }
+                    // `declare -a a="(…)"` is a list whose subscripts are evaluated.
+                    let listed = || word.known().is_none() || word.text().contains("=(");
+                    if letters(&['a', 'A']) && word.lead().contains('=') && listed() {
+                        self.unclear(EVALUATED);
+                    }
                     if word.lead().contains('=') {
                         self.assigned(word, place);
                     }
@@ -205,7 +219,12 @@ impl Work<'_> {
                     }
                 }
             }
-            "fc" if !letters(&['l']) => self.unclear(RUNS_TEXT),
+            "fc" if !letters(&['l']) || letters(&['s', 'e']) || args.iter().any(|word| word.known().is_none()) => {
+                self.unclear(RUNS_TEXT);
+            }
+            "history" if args.iter().any(|word| word.text() != "-c" && !is_number(word.text())) => {
+                self.unclear(RUNS_TEXT);
+            }
             "compgen" | "complete" if letters(&['C', 'F', 'W']) => self.unclear(RUNS_TEXT),
             "bind" => self.unclear(RUNS_TEXT),
             "set" | "shopt" => {

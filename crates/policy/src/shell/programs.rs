@@ -88,6 +88,11 @@ impl Work<'_> {
             }
         };
         words.iter().filter(|word| is_subscript(word)).for_each(|word| self.latent(word, place));
+        // `git-push` is `git push`.
+        if let Some(subcommand) = name.strip_prefix("git-").filter(|rest| !rest.is_empty()) {
+            let git = ["git", subcommand].into_iter().map(Word::literal).chain(words.iter().skip(1).cloned());
+            self.command(git.collect(), &Place { level: place.level + 1, ..place.clone() });
+        }
         let forms = self.without_globals(&name, &words);
         if !self.possible {
             self.effects(&name, &words, &forms, place);
@@ -148,12 +153,14 @@ impl Work<'_> {
                     args.iter().take_while(|word| word.known().is_some_and(|text| text.starts_with('-'))).count();
                 self.word_text(args.get(options), place);
             }
-            "jobs" if args.first().is_some_and(|word| short_has(word, &['x'])) => {
-                self.command(
-                    args.get(1..).unwrap_or_default().to_vec(),
-                    &Place { level: place.level + 1, ..place.clone() },
-                );
-            }
+            "jobs" => match args.iter().position(|word| word.known().is_none() || short_has(word, &['x'])) {
+                Some(at) if args.get(at).and_then(Word::known).is_some() => {
+                    let inner = args.get(at + 1..).unwrap_or_default().to_vec();
+                    self.command(inner, &Place { level: place.level + 1, ..place.clone() });
+                }
+                Some(_) => self.unclear(COMPUTED),
+                None => {}
+            },
             "alias" if args.iter().any(|word| word.text().contains('=') || word.known().is_none()) => {
                 self.unclear(ALIAS)
             }
@@ -167,6 +174,7 @@ impl Work<'_> {
                 Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
                 Some(script) => {
                     self.script(script, place);
+                    self.found(args.iter().skip_while(|word| word.text() == "--").cloned().collect());
                     self.suspect(name, args, place);
                     if script.known().is_none_or(effects::is_descriptor) {
                         self.unclear(SHELL_INPUT);
@@ -235,7 +243,7 @@ impl Work<'_> {
     fn shell(&mut self, args: &[Word], place: &Place) {
         let mut at = 0;
         let mut command = false;
-        let mut input = false;
+        let (mut input, mut interactive) = (false, false);
         while let Some(word) = args.get(at) {
             let text = word.text();
             let Some(letters) = text.strip_prefix(['-', '+']) else { break };
@@ -258,6 +266,10 @@ impl Work<'_> {
                 None => {
                     command |= letters.contains('c') && text.starts_with('-');
                     input |= letters.contains('s');
+                    interactive |= letters.contains('i') && text.starts_with('-');
+                    if letters.contains(['H', 'k']) || (letters.contains(['o', 'O']) && self.sets_mode(args.get(at))) {
+                        self.unclear(evaluated::MODES);
+                    }
                     at += letters.chars().filter(|letter| matches!(letter, 'o' | 'O')).count();
                 }
             }
@@ -268,15 +280,27 @@ impl Work<'_> {
             self.suspect("sh", args.get(at + 1..).unwrap_or_default(), place);
             return self.word_text(text, place);
         }
+        // What it reads is changed by its history.
+        if interactive {
+            self.unclear(evaluated::MODES);
+        }
         match args.get(at).filter(|_| !input) {
             Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
             Some(script) => {
                 self.script_file(script, place);
+                // It is a program by its own name as well.
+                self.found(args.get(at..).unwrap_or_default().to_vec());
                 // What it does with its arguments and its input is not known.
                 self.suspect("sh", args.get(at + 1..).unwrap_or_default(), place);
             }
             None => self.input_is_script(place),
         }
+    }
+
+    /// Whether an option of a shell changes how it reads a text.
+    fn sets_mode(&self, option: Option<&Word>) -> bool {
+        let modes = ["history", "histexpand", "keyword", "interactive_comments", "expand_aliases"];
+        option.is_some_and(|word| word.known().is_none_or(|text| modes.contains(&text)))
     }
 
     /// A file that a shell runs: not one of its descriptors, nor what may be an option.
@@ -296,7 +320,10 @@ impl Work<'_> {
     pub(super) fn input_is_script(&mut self, place: &Place) {
         match &place.input {
             Input::Text(text) => self.inner_texts(vec![text.clone()], place),
-            Input::File(_) => self.input_file(place),
+            Input::File(script) => {
+                self.found(vec![script.clone()]);
+                self.input_file(place);
+            }
             Input::Unknown | Input::Piped | Input::Written(_) => self.unclear(SHELL_INPUT),
         }
     }

@@ -5,6 +5,7 @@
 
 mod sed;
 
+use super::evaluated::short_has;
 use super::subcommands::unversioned;
 use super::word::Word;
 use super::{Input, Place, Work, effects};
@@ -227,7 +228,12 @@ pub(super) fn awk_runs_nothing(args: &[Word]) -> bool {
 
 /// Whether a `sed` is given code that can start nothing.
 pub(super) fn sed_runs_nothing(args: &[Word]) -> bool {
-    whole_code("sed", args).is_some_and(|code| sed::is_plain(&code.join("\n")))
+    let Some(interpreter) = INTERPRETERS.iter().find(|one| one.name == "sed") else { return false };
+    // Options may stand behind the operands, and with `-e` there the first of them is no code.
+    let unsure = |word: &Word| short_has(word, &['e', 'f']) || word.text().starts_with("--") || word.splits();
+    let behind = args.iter().skip(options(interpreter, args).at);
+    let hidden = behind.filter(|word| !word.is_operand()).any(unsure);
+    !hidden && whole_code("sed", args).is_some_and(|code| sed::is_plain(&code.join("\n")))
 }
 
 fn options(interpreter: &Interpreter, args: &[Word]) -> Options {

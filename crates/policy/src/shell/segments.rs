@@ -56,6 +56,12 @@ fn names_descriptor(word: &str) -> bool {
     name.is_some_and(|name| !name.contains([',', '.']))
 }
 
+/// What follows behind `]]`: a reserved word may, without an operator between them.
+fn behind_test(words: &[Word]) -> Option<Vec<Word>> {
+    let end = words.iter().position(|word| word.bare() == Some("]]"))?;
+    words.get(end + 1..).filter(|rest| !rest.is_empty()).map(<[Word]>::to_vec)
+}
+
 struct Cutter<'w, 'h, 't> {
     work: &'w mut Work<'h>,
     tokens: &'t [Token],
@@ -254,18 +260,21 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         if self.open.contains(&Open::Arithmetic) {
             words.iter().for_each(|word| self.work.evaluated(word.text()));
         }
+        if self.open.contains(&Open::Array) {
+            let inside = |word: &Word| Some(word.text().strip_prefix('[')?.split("]=").next()?.to_owned());
+            words.iter().filter_map(inside).for_each(|text| self.work.evaluated(&text));
+        }
         if operator == "(" {
             self.before_parenthesis(&words);
         }
         let place = Place { certain: !pattern && !element && self.place.certain, input, ..self.place.clone() };
-        if let Some(words) = self.command_words(words, &place) {
-            printed = super::input::printed(&words, &place.input);
-            self.work.writes(&words, &place.input);
-            self.change_directory(&words);
-            self.work.command(words, &place);
-        } else if let Some(text) = place.input.written() {
-            // What a whole construct reads, something in it may run.
-            self.work.suspect_value("it", text, &place);
+        let mut left = Some(words);
+        while let Some(words) = left {
+            left = behind_test(&words);
+            if left.is_some() && !self.work.spend(&words) {
+                break;
+            }
+            printed = self.run_of_words(words, &place);
         }
         if matches!(operator, "|" | "|&") {
             self.piped = printed;
@@ -288,6 +297,22 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             *open = if *open == Open::Array { Open::List } else { *open };
         }
         Ok(())
+    }
+
+    /// Looks at a run of words. What it prints.
+    fn run_of_words(&mut self, words: Vec<Word>, place: &Place) -> Input {
+        let Some(words) = self.command_words(words, place) else {
+            if let Some(text) = place.input.written() {
+                // What a whole construct reads, something in it may run.
+                self.work.suspect_value("it", text, place);
+            }
+            return Input::Piped;
+        };
+        let printed = super::input::printed(&words, &place.input);
+        self.work.writes(&words, &place.input);
+        self.change_directory(&words);
+        self.work.command(words, place);
+        printed
     }
 
     /// A parenthesis behind a word defines a function, or is part of a pattern.
@@ -354,12 +379,13 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
                     }
                 }
                 Some("case") => {
-                    let ends = words.skip(2).any(|word| word.bare() == Some("esac"));
-                    if !ends {
+                    // Behind an empty one a reserved word may follow.
+                    words.by_ref().take(2).for_each(drop);
+                    if !words.by_ref().any(|word| word.bare() == Some("esac")) {
                         self.cases += 1;
                         self.patterns = true;
+                        return None;
                     }
-                    return None;
                 }
                 // In an old shell `[[` and `select` are programs, and harmless ones.
                 Some("for" | "select") => {

@@ -10,6 +10,12 @@ use super::{Place, Work, scripts};
 
 /// Letters of options in front of a value in one word.
 const MAX_LETTERS: usize = 4;
+/// The longest escape in front of a piece: `U` and its digits.
+const MAX_ESCAPE: usize = 9;
+/// What may stand around a name within a piece.
+const AROUND: [char; 6] = ['-', '+', '.', '_', '/', '@'];
+/// Quotes of `perl` whose end may be any of those.
+const NAMED_QUOTES: [&str; 4] = ["qw", "qx", "qq", "q"];
 /// Tokens that are tried together with a pattern that is tied to a beginning.
 const WINDOW: usize = 16;
 
@@ -33,6 +39,8 @@ struct Token {
     end: usize,
     /// Whether a backslash stood before it, so that its first letter may belong to that.
     escaped: bool,
+    /// Whether it is written like a long option, which is not a name with dashes around it.
+    option: bool,
     /// Whether it stands for what only the shell will know.
     open: bool,
 }
@@ -61,20 +69,28 @@ impl Suspect {
         for c in written.chars().chain([' ']) {
             if c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '+' | '-') {
                 let at = self.text.len();
-                let one =
-                    token.get_or_insert(Token { start: at, base: at, end: at, escaped: before == '\\', open: false });
+                let escaped = before == '\\';
+                let one = token.get_or_insert(Token {
+                    start: at,
+                    base: at,
+                    end: at,
+                    escaped,
+                    option: matches!(before, ' ' | '\'' | '"'),
+                    open: false,
+                });
                 self.text.push(c);
                 one.end = self.text.len();
                 if c == '/' {
                     one.base = one.end;
                 }
-            } else if let Some(one) = token.take() {
+            } else if let Some(mut one) = token.take() {
+                one.option &= self.text.get(one.start..one.end).is_some_and(|text| text.starts_with("--"));
                 self.tokens.push(one);
                 self.text.push(' ');
             }
             if c == '\0' {
                 let at = self.text.len();
-                self.tokens.push(Token { start: at, base: at, end: at, escaped: false, open: true });
+                self.tokens.push(Token { start: at, base: at, end: at, escaped: false, option: false, open: true });
             }
             before = c;
         }
@@ -100,9 +116,22 @@ impl Suspect {
         self.tokens.len()
     }
 
-    /// The names that the piece could be meant as.
-    pub(crate) fn names(&self, at: usize) -> impl Iterator<Item = &str> {
-        self.beginnings(at).filter_map(move |(from, to)| self.text.get(from..to))
+    /// The names that the piece could be meant as, and whether each goes to the piece's end.
+    pub(crate) fn names(&self, at: usize) -> impl Iterator<Item = (&str, bool)> {
+        let whole = self.beginnings(at).filter_map(move |(from, to)| self.text.get(from..to));
+        whole.map(|name| (name, true)).chain(self.parts(at))
+    }
+
+    /// The components of a piece, without what may stand around a name.
+    fn parts(&self, at: usize) -> impl Iterator<Item = (&str, bool)> {
+        let token = self.tokens.get(at).filter(|token| !token.open && !token.option);
+        let text = token.and_then(|token| self.text.get(token.start..token.end)).unwrap_or_default();
+        text.split('/').rev().enumerate().flat_map(|(behind, part)| {
+            let plain = part.trim_matches(AROUND);
+            let quoted = NAMED_QUOTES.iter().find_map(|quote| plain.strip_prefix(quote));
+            let quoted = quoted.filter(|rest| rest.starts_with(AROUND)).map(|rest| rest.trim_matches(AROUND));
+            std::iter::once(plain).chain(quoted).map(move |name| (name, behind == 0))
+        })
     }
 
     fn beginnings(&self, at: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -112,7 +141,7 @@ impl Suspect {
             let is_option = text.starts_with('-') && !text.starts_with("--");
             let letters = (2..2 + MAX_LETTERS).filter(move |_| is_option).map(move |letters| token.start + letters);
             let base = (token.base > token.start).then_some(token.base);
-            let escaped = token.escaped.then_some(token.start + 1);
+            let escaped = (1..=MAX_ESCAPE).filter(move |_| token.escaped).map(move |width| token.start + width);
             let all = std::iter::once(token.start).chain(base).chain(escaped).chain(letters);
             all.filter(move |from| *from < token.end).map(move |from| (from, token.end))
         })
@@ -122,7 +151,8 @@ impl Suspect {
     pub(crate) fn windows(&self, at: usize) -> impl Iterator<Item = &str> {
         let last = self.tokens.iter().skip(at).take_while(|token| !token.open).take(WINDOW).last();
         let far = last.map_or(0, |token| token.end);
-        self.beginnings(at).flat_map(move |(from, to)| [self.text.get(from..far), self.text.get(from..to)]).flatten()
+        let whole = self.beginnings(at).flat_map(move |(from, to)| [self.text.get(from..far), self.text.get(from..to)]);
+        whole.flatten().chain(self.parts(at).map(|(part, _)| part))
     }
 
     /// Whether these pieces follow behind one, in this order, perhaps with others between them.

@@ -105,6 +105,9 @@ impl Work<'_> {
         if !evaluated::is_number(value) {
             self.open_values.insert(name.to_owned());
         }
+        if evaluated::is_integer(name) && !evaluated::is_number(value) {
+            self.unclear(evaluated::EVALUATED);
+        }
         if let Some((_, inside)) = word.text().split_once('=').and_then(|(name, _)| name.split_once('[')) {
             self.evaluated(inside);
         }
@@ -126,6 +129,8 @@ impl Work<'_> {
             self.unclear(STARTS);
         } else if of_programs(name) || LISTS.contains(&name) {
             self.unclear(COMPUTED_VALUE);
+        } else if evaluated::is_integer(name) {
+            self.unclear(evaluated::EVALUATED);
         }
     }
 

@@ -198,6 +198,7 @@ const COMMANDS: &[&str] = &[
     "a=(x y z); echo \"${a[0]} ${#a[@]} ${a[@]:1}\"",
     "declare -A m; m[a]=1; echo \"${m[a]}\"",
     "s=hello; echo \"${s:0:2} ${s^^} ${s/l/L}\"",
+    "export PATH=\"$HOME/cargo/bin:$HOME/git/bin:$PATH\"",
     "export PATH=\"$HOME/.cargo/bin:$PATH\"",
     "export RUST_BACKTRACE=1; cargo test",
     "x=${1:-default}; echo \"$x\"",

@@ -41,8 +41,18 @@ fn command(chars: &mut Peekable<Chars<'_>>) -> Option<()> {
             delimited(chars, end, false)?;
             delimited(chars, end, false)?;
         }
-        'a' | 'i' | 'c' | 'r' | 'w' => line(chars),
-        'b' | 't' | 'T' | ':' => skip(chars, |c| !matches!(c, ';' | '\n' | '}')),
+        'a' | 'i' | 'c' => line(chars),
+        // No backslash makes the name of a file go on.
+        'r' | 'w' => skip(chars, |c| c != '\n'),
+        // What else may be part of a label is not the same everywhere.
+        'b' | 't' | 'T' | ':' => {
+            skip(chars, |c| matches!(c, ' ' | '\t'));
+            let before = chars.clone().count();
+            skip(chars, |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+            if before != chars.clone().count() && chars.peek() == Some(&'}') {
+                return None;
+            }
+        }
         _ => return None,
     }
     skip(chars, |c| matches!(c, ' ' | '\t'));
@@ -136,9 +146,23 @@ mod tests {
         ] {
             assert!(is_plain(script), "{script}");
         }
-        for script in
-            ["1e rm", "e", "s/a/b/e", "s/a/b/ge", "s/x/rm/;e", "$e ls", "/a/e ls", "1,2{e\n}", "W f", "s/[/]e/x/e", "v"]
-        {
+        for script in [
+            "1e rm",
+            ":a e rm",
+            ":a}s,x\ne rm",
+            "b a e rm",
+            "w x\\\ne rm",
+            "e",
+            "s/a/b/e",
+            "s/a/b/ge",
+            "s/x/rm/;e",
+            "$e ls",
+            "/a/e ls",
+            "1,2{e\n}",
+            "W f",
+            "s/[/]e/x/e",
+            "v",
+        ] {
             assert!(!is_plain(script), "{script}");
         }
     }

@@ -80,8 +80,12 @@ fn sequence(inside: &[Piece]) -> Option<Vec<Vec<Piece>>> {
         if high.abs_diff(low) >= MAX_WORDS as u64 {
             return Some(vec![vec![Piece::Open(format!("{{{text}}}"), true)]]);
         }
+        // A zero in front of one makes all as wide.
+        let padded =
+            |text: &str| text.trim_start_matches('-').len() > 1 && text.trim_start_matches('-').starts_with('0');
+        let width = if padded(first) || padded(last) { first.len().max(last.len()) } else { 0 };
         // Whatever the step, each word is one of these.
-        return Some((low..=high).map(|n| n.to_string().chars().map(Piece::Bare).collect()).collect());
+        return Some((low..=high).map(|n| format!("{n:0width$}").chars().map(Piece::Bare).collect()).collect());
     }
     let (Some(from), Some(to)) = (single(first), single(last)) else { return None };
     if !(from.is_ascii() && to.is_ascii()) {

@@ -192,6 +192,9 @@ impl<'a> Reader<'a> {
 
     /// The inside of `${…}`: its default or pattern may hold substitutions, in quotes or not.
     fn expansion(&mut self, inner: &str, quoted: bool) -> Result<(), Unclear> {
+        let whole = inner;
+        // A parameter of the shell, or the length of one, may have what a variable may.
+        let inner = inner.strip_prefix(['@', '*', '?', '$', '-', '#']).unwrap_or(inner);
         let named: &str = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
         let name = inner.strip_suffix(named).unwrap_or_default();
         match named.as_bytes() {
@@ -213,6 +216,7 @@ impl<'a> Reader<'a> {
             [b':', ..] => self.inner.evaluated.push(named.to_owned()),
             _ => {}
         }
+        let inner = whole;
         if !inner.contains(['$', '`']) {
             return Ok(());
         }
