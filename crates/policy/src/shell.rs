@@ -256,6 +256,8 @@ struct Work<'a> {
     looks: usize,
     /// The paths that are noted.
     seen: HashSet<PathEffect>,
+    /// Whether it speaks of extended patterns, so that `!(…)` may be one.
+    extended: bool,
     /// Whether what is looked at is only perhaps a command.
     possible: bool,
     /// The variables that are evaluated as arithmetic.
@@ -274,6 +276,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(raw: String, home: &'a Path) -> Self {
+        let extended = raw.contains("extglob");
         let analysis = Analysis {
             raw,
             commands: Vec::new(),
@@ -292,6 +295,7 @@ impl<'a> Work<'a> {
             work: MAX_WORK,
             looks: named::MAX_LOOKS,
             seen: HashSet::new(),
+            extended,
             possible: false,
             names: HashSet::new(),
             open_values: HashSet::new(),

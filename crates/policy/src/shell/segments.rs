@@ -318,7 +318,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
     /// A parenthesis behind a word defines a function, or is part of a pattern.
     fn before_parenthesis(&mut self, words: &[Word]) {
         let extended = self.touching().filter(|word| word.ends_with(['?', '*', '+', '@', '!']));
-        if extended.is_some_and(|word| word != "!" || self.work.analysis.raw.contains("extglob")) {
+        if extended.is_some_and(|word| word != "!" || self.work.extended) {
             self.work.unclear(EXTENDED);
         }
         if let (Some(name), Some(Token::Operator(operator, _))) = (words.last(), self.tokens.get(self.at))

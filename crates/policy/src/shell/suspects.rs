@@ -87,6 +87,13 @@ impl Suspect {
                 one.option &= self.text.get(one.start..one.end).is_some_and(|text| text.starts_with("--"));
                 self.tokens.push(one);
                 self.text.push(' ');
+                // `git-push` is `git push`. No subcommand is called so again, and a long row of them would go deep.
+                let name = self.text.get(one.base..one.end).and_then(|name| name.strip_prefix("git-"));
+                let name = name.filter(|rest| !rest.starts_with("git-"));
+                if let Some(subcommand) = name.map(str::to_owned) {
+                    self.add("git");
+                    self.add(&subcommand);
+                }
             }
             if c == '\0' {
                 let at = self.text.len();

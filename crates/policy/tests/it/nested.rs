@@ -97,6 +97,8 @@ fn what_takes_too_much_work_is_not_analyzable() {
         assert!(matches!(rules.test_command(&text, &base()), Verdict::Unclear(_)), "{text:.40}");
         assert_eq!(rules.test_command(&few, &base()), Verdict::Allowed, "{few:.20}");
     }
+    let row = format!("unheard-of {}push", "git-".repeat(15_000));
+    assert_eq!(rules.test_command(&row, &base()), Verdict::Allowed);
     // One pass is enough for this.
     assert_eq!(rules.test_command(&format!("echo {}", "a[".repeat(32_000)), &base()), Verdict::Allowed);
 }
@@ -153,6 +155,8 @@ const FOUND: &[(&str, &str)] = &[
     ("git-push origin", "git-pull origin"),
     ("/usr/lib/git-core/git-push", "/usr/lib/git-core/git-log push"),
     ("nice git-push", "nice git-log"),
+    ("perl -e 'system \"git-push\"'", "perl -e 'system \"got-push\"'"),
+    ("unheard-of --run=git-push", "unheard-of --run=git-log"),
 ];
 
 #[test]
