@@ -43,7 +43,7 @@ mapping! {
 mapping! {
     /// The files that the agent may reach.
     pub struct Filesystem {
-        /// The part of the working directory that the file tools work in. Absent: all of it.
+        /// The part of the working directory that file tools and processes work in. Absent: all of it.
         pub scope: Option<RelativePath>;
         /// Paths in the working directory that may be read and never written.
         pub read_only: Vec<RelativePath>;

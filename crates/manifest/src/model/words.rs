@@ -84,7 +84,7 @@ choices! {
     pub enum TaskAcceptance {
         /// Nobody: only the task that it was launched with.
         None = "none",
-        /// One task, then no more.
+        /// One task at a time; one that comes meanwhile is rejected.
         Single = "single",
         /// Tasks queue up, `queue_depth` at most.
         Queue = "queue",
