@@ -32,7 +32,7 @@
 //!         confinement.class = Class::Sealed;
 //!         confinement.network = Network::None;
 //!         confinement.grants.push(Grant::new("/srv/work", Access::Write));
-//!         confinement.masks.push(Mask::new("/srv/work/.env", MaskKind::Hidden));
+//!         confinement.masks.push(Mask::new("/srv/agent/.env", MaskKind::Hidden));
 //!         let (mut process, enforcement) = sandbox::spawn(&confinement).await?;
 //!         assert_eq!(enforcement.class, Class::Sealed);
 //!         let mut text = String::new();
