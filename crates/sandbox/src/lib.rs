@@ -27,11 +27,11 @@
 //!     sandbox::helper_main(); // before anything else
 //!     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 //!     runtime.block_on(async {
-//!         let mut confinement = Confinement::new("/bin/echo", "/srv/work");
+//!         let mut confinement = Confinement::new("/bin/echo", "/srv/agent");
 //!         confinement.argv.push("hello".into());
 //!         confinement.class = Class::Sealed;
 //!         confinement.network = Network::None;
-//!         confinement.grants.push(Grant::new("/srv/work", Access::Write));
+//!         confinement.grants.push(Grant::new("/srv/agent", Access::Write));
 //!         confinement.masks.push(Mask::new("/srv/agent/.env", MaskKind::Hidden));
 //!         let (mut process, enforcement) = sandbox::spawn(&confinement).await?;
 //!         assert_eq!(enforcement.class, Class::Sealed);
