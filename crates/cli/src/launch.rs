@@ -29,7 +29,7 @@ use crate::export::Export;
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir};
 use crate::resume::Earlier;
-use crate::scope::{self, Places, Scope};
+use crate::scope::Scope;
 use crate::settings::{self, LateBoundaries};
 
 /// A session that is ready to start.
@@ -182,15 +182,8 @@ impl Launch {
 
     /// What the capsule may reach here, for the record.
     pub(crate) async fn scope(&self) -> serde_json::Value {
-        let scope = self.loaded.manifest.capabilities.filesystem.scope.as_ref();
-        let root = scope.map_or_else(|| self.workdir.clone(), |scope| self.workdir.join(scope.as_str()));
-        let places = Places {
-            root: root.display().to_string(),
-            workdir: self.workdir.display().to_string(),
-            home: self.home.path(),
-        };
-        let rules = scope::Rules::read(&self.store, &settings::base(&self.workdir)).await;
-        Scope::new(&self.loaded, &self.boundary, &places, &rules).to_json()
+        let places = (self.workdir.as_path(), self.home.path());
+        Scope::new(&self.loaded, &self.boundary, places, &self.store).await.to_json()
     }
 
     /// The setup, and what lives around the session as long as it does.
@@ -257,11 +250,7 @@ pub(crate) async fn explain(args: &RunArgs) -> Result<Scope, Failure> {
     let given = given_workdir(args.workdir.as_deref(), &loaded, &home)?;
     // One that is made at the launch has no name yet.
     let workdir = given.unwrap_or_else(|| loaded.dir.join("workdir").join("SESSION"));
-    let scope = loaded.manifest.capabilities.filesystem.scope.as_ref();
-    let root = scope.map_or_else(|| workdir.clone(), |scope| workdir.join(scope.as_str()));
-    let places = Places { root: root.display().to_string(), workdir: workdir.display().to_string(), home: home.path() };
-    let rules = scope::Rules::read(&settings::config(&home)?, &settings::base(&workdir)).await;
-    Ok(Scope::new(&loaded, &boundary, &places, &rules))
+    Ok(Scope::new(&loaded, &boundary, (&workdir, home.path()), &settings::config(&home)?).await)
 }
 
 /// A manifest that this version can honour whole.

@@ -46,19 +46,22 @@ struct FilesystemBoundary {
     not_protected: Vec<&'static str>,
 }
 
-/// The directories that a report names.
-pub(crate) struct Places<'a> {
-    /// Under which the agent's tools work.
-    pub(crate) root: String,
-    pub(crate) workdir: String,
-    pub(crate) home: &'a Path,
-}
-
 impl Scope {
-    pub(crate) fn new(loaded: &Loaded, boundary: &Boundary, places: &Places<'_>, rules: &Rules) -> Self {
+    /// For a session in this workdir whose records lie in this home.
+    pub(crate) async fn new(
+        loaded: &Loaded,
+        boundary: &Boundary,
+        (workdir, home): (&Path, &Path),
+        store: &StoreConfig,
+    ) -> Self {
+        let rules = Rules::read(store, &settings::base(workdir)).await;
         let (manifest, capabilities) = (&loaded.manifest, &loaded.manifest.capabilities);
         let held = boundary.held.as_ref();
-        let workdir = Path::new(&places.workdir);
+        let root = capabilities
+            .filesystem
+            .scope
+            .as_ref()
+            .map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
         let read_only = capabilities.filesystem.read_only.iter().map(|path| workdir.join(path.as_str()));
         let read_only = read_only.chain(manifest.made_of().map(Path::to_owned)).chain([loaded.path.clone()]);
         let baseline = capabilities.shell.baseline_env.iter();
@@ -68,7 +71,7 @@ impl Scope {
             floor_met: boundary.is_met(),
             shortfall_reason: held.and_then(|held| held.shortfall.clone()),
             enforcement_tier: tier(held),
-            filesystem_scope: places.root.clone(),
+            filesystem_scope: root.display().to_string(),
             filesystem_read: shown(capabilities.filesystem.read.iter().map(|path| path.absolute.clone())),
             workdir_exec: held.is_some_and(|held| held.class < Class::Sealed) || capabilities.filesystem.workdir_exec,
             read_only_paths: shown(read_only),
@@ -82,7 +85,7 @@ impl Scope {
                 .map(|spawn| json!({"max_depth": spawn.max_depth, "max_children": spawn.max_children})),
             preopens: Map::new(),
             hard_blocks: rules.shown(held),
-            runtime_writes: shown([places.home.to_owned(), workdir.join("logs"), std::env::temp_dir()]),
+            runtime_writes: shown([home.to_owned(), workdir.join("logs"), std::env::temp_dir()]),
             filesystem_boundary: FilesystemBoundary {
                 restriction: match held.map(|held| held.class) {
                     None => "absent",
@@ -150,7 +153,7 @@ fn not_protected(held: &Held, manifest: &Manifest) -> Vec<&'static str> {
         "A link whose own name a rule covers is covered by the reviews of calls alone; what it leads to has rules of its own.",
     );
     say(
-        !advisory && !held.has_own_files(),
+        no_masks,
         "Rules about paths are enforced by the reviews of calls alone: this host has no namespaces to mask files in.",
     );
     say(!advisory, "Files that do not exist when a process starts are covered by the reviews of calls alone.");
@@ -174,11 +177,11 @@ fn not_protected(held: &Held, manifest: &Manifest) -> Vec<&'static str> {
 }
 
 /// The operator's rules, as far as they can be read.
-pub(crate) struct Rules(Result<Document, String>);
+struct Rules(Result<Document, String>);
 
 impl Rules {
     /// Reads them as they are now.
-    pub(crate) async fn read(config: &StoreConfig, base: &Base) -> Self {
+    async fn read(config: &StoreConfig, base: &Base) -> Self {
         let text = async {
             let store = Store::open(config, std::sync::Arc::new(vocab::SystemClock)).await?;
             store.document(EXECUTION_BOUNDARIES).await
@@ -199,7 +202,7 @@ impl Rules {
                 ];
             }
         };
-        let masks = held.is_some_and(|held| held.class > Class::Advisory && held.has_own_files());
+        let masks = held.is_some_and(Held::has_own_files);
         let enabled = rules.iter().filter(|rule| rule.enabled);
         enabled
             .map(|rule| {

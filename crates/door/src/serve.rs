@@ -10,7 +10,6 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +22,7 @@ use socket::Socket;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::ahead::Ahead;
 use crate::alarm::Alarm;
@@ -40,8 +39,6 @@ const HEADERS: usize = 64;
 const LINGER_BYTES: u64 = 1 << 20;
 /// Refused connections that are seen off at a time.
 const REFUSED: usize = 64;
-/// How long nothing is accepted after the system could not.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes connections until the door closes, then waits for those that are open.
 pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
@@ -50,37 +47,23 @@ pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
     let (open, mut over) = mpsc::channel::<Infallible>(1);
     let mut closing = site.closing.clone();
     loop {
-        let accepted = tokio::select! {
+        let (tcp, peer) = tokio::select! {
             biased;
             _ = closing.wait_for(|closing| *closing) => break,
-            accepted = listener.accept() => accepted,
+            accepted = socket::accept(&listener) => accepted,
         };
-        match accepted {
-            Ok((tcp, peer)) => {
-                // Frames are small and wanted at once.
-                let _ = tcp.set_nodelay(true);
-                let Some(room) = site.places.take() else {
-                    refuse(tcp, &refused, site.limits.linger);
-                    continue;
-                };
-                let (site, open, refused) = (Arc::clone(&site), open.clone(), Arc::clone(&refused));
-                tokio::spawn(async move {
-                    connection((tcp, peer), site, &room, &refused).await;
-                    drop((room, open));
-                });
-            }
-            Err(error) if is_of_one_connection(&error) => {}
-            // Out of descriptors or memory: what is open goes on, and the rest can wait in the backlog.
-            Err(_) => sleep(PAUSE).await,
-        }
+        let Some(room) = site.places.take() else {
+            refuse(tcp, &refused, site.limits.linger);
+            continue;
+        };
+        let (site, open, refused) = (Arc::clone(&site), open.clone(), Arc::clone(&refused));
+        tokio::spawn(async move {
+            connection((tcp, peer), site, &room, &refused).await;
+            drop((room, open));
+        });
     }
     drop((listener, open));
     let _ = timeout(site.limits.close, over.recv()).await;
-}
-
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
 /// Tells a client that there is no room; one whose request is not read is lost without a farewell when

@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::exchange::{self, Client, HEAD};
 use crate::{Egress, Upstream};
@@ -33,8 +33,6 @@ const BUFFER: usize = 16 << 10;
 /// How much, and how long, what a client still sends is read after its answer.
 const LINGER_BYTES: u64 = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
-/// How long nothing is accepted after the system could not.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A proxy, which serves until this is dropped: then its listener and every connection end.
 #[must_use = "the proxy ends with it"]
@@ -81,22 +79,10 @@ async fn run(listener: TcpListener, egress: Arc<Egress>, alive: Sender<()>) {
     let mut open = JoinSet::new();
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while open.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((tcp, _)) => {
-                // What passes is wanted at once.
-                let _ = tcp.set_nodelay(true);
-                let client = Client { egress: Arc::clone(&egress), slot: Mutex::new(None), alive: alive.clone() };
-                open.spawn(connection(tcp, Arc::new(client), place));
-            }
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(_) => sleep(PAUSE).await,
-        }
+        let (tcp, _) = socket::accept(&listener).await;
+        let client = Client { egress: Arc::clone(&egress), slot: Mutex::new(None), alive: alive.clone() };
+        open.spawn(connection(tcp, Arc::new(client), place));
     }
-}
-
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
 async fn connection(tcp: TcpStream, client: Arc<Client>, _place: OwnedSemaphorePermit) {

@@ -84,8 +84,9 @@ impl Projection {
             gathering.name(named);
         }
         if is_searched {
+            let tops = tops(&places);
             for layer in compiled.layers() {
-                gathering.patterns(layer, &places);
+                gathering.patterns(layer, &tops);
             }
             gathering.other_names();
         }
@@ -110,6 +111,17 @@ fn places(named: &[Named], compiled: &Compiled, roots: &[PathBuf]) -> Vec<PathBu
     let literals = literals.filter(|place| !roots.iter().any(|root| root.starts_with(place)));
     let all: BTreeSet<&Path> = roots.iter().map(PathBuf::as_path).chain(directories).chain(literals).collect();
     all.into_iter().map(Path::to_owned).collect()
+}
+
+/// Those that lie below no other. They are in order, so what is below one comes right behind it.
+fn tops(places: &[PathBuf]) -> Vec<&Path> {
+    let mut tops: Vec<&Path> = Vec::new();
+    for place in places {
+        if !tops.last().is_some_and(|top| place.starts_with(top)) {
+            tops.push(place);
+        }
+    }
+    tops
 }
 
 fn sets(compiled: &Compiled) -> impl Iterator<Item = &PathSet> {
@@ -208,16 +220,14 @@ impl Gathering<'_> {
     }
 
     /// Tries the patterns of a document on every name.
-    fn patterns(&mut self, layer: &Layer, places: &[PathBuf]) {
+    fn patterns(&mut self, layer: &Layer, tops: &[&Path]) {
         for (operation, how) in OPERATIONS {
             let set = layer.set(operation);
             if !set.has_patterns() {
                 continue;
             }
-            let is_top = |place: &&PathBuf| !places.iter().any(|other| other != *place && place.starts_with(other));
-            let tops = places.iter().filter(is_top);
             let mut matched = Vec::new();
-            for directory in tops.filter_map(|root| self.tree.directory(root)) {
+            for directory in tops.iter().filter_map(|top| self.tree.directory(top)) {
                 self.below(&directory, &|path| set.pattern(path), &mut matched);
             }
             for Matched { path, rule, node, is_covered } in matched {
@@ -278,13 +288,16 @@ impl Gathering<'_> {
 
     /// Masks the other names of what is masked.
     fn other_names(&mut self) {
-        for ((path, how), owner) in self.masks.clone() {
-            let below = self.tree.directories().filter(|directory| directory.path.starts_with(&path));
-            for directory in below {
+        let mut masked: HashMap<&Path, Vec<(Withheld, &Owner)>> = HashMap::new();
+        for ((path, how), owner) in &self.masks {
+            masked.entry(path).or_default().push((*how, owner));
+        }
+        for directory in self.tree.directories() {
+            for (how, owner) in directory.path.ancestors().filter_map(|above| masked.get(above)).flatten() {
                 for entry in directory.entries.iter().filter(|entry| entry.kind == Kind::Other) {
                     let wanted = self.files.entry((directory.device, entry.inode)).or_default();
-                    if !wanted.iter().any(|(other, _)| *other == how) {
-                        wanted.push((how, owner.clone()));
+                    if !wanted.iter().any(|(other, _)| other == how) {
+                        wanted.push((*how, (*owner).clone()));
                     }
                 }
             }

@@ -6,7 +6,6 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::exchange;
 use crate::gateway::Site;
@@ -30,8 +29,6 @@ const HEADERS: usize = 100;
 /// How much, and how long, what a tool still sends is read after its answer.
 const LINGER_BYTES: u64 = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
-/// How long nothing is accepted after the system could not.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Takes connections until it is dropped, and they with it.
 pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
@@ -39,21 +36,9 @@ pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
     let mut open = JoinSet::new();
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while open.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((tcp, _)) => {
-                // Frames are small and wanted at once.
-                let _ = tcp.set_nodelay(true);
-                open.spawn(connection(tcp, Arc::clone(&site), place));
-            }
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(_) => sleep(PAUSE).await,
-        }
+        let (tcp, _) = socket::accept(&listener).await;
+        open.spawn(connection(tcp, Arc::clone(&site), place));
     }
-}
-
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
 async fn connection(tcp: TcpStream, site: Arc<Site>, _place: OwnedSemaphorePermit) {

@@ -1,4 +1,5 @@
-//! A TCP connection that is given up when the other side takes nothing of what is written to it.
+//! What every server here does with TCP: take connections whatever happens to one of them, and give one up when the
+//! other side takes nothing of what is written to it.
 //!
 //! Reads are bounded elsewhere, by what they are for: a head, a body, a connection's end.
 //!
@@ -10,13 +11,34 @@
 //! ```
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Sleep, sleep};
+
+/// How long nothing is accepted after the system could not.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes the next connection, which sends what is written at once. One that failed before it was taken is passed over;
+/// where the system is out of descriptors or memory, what is open goes on and the rest waits in the backlog.
+pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    loop {
+        match listener.accept().await {
+            Ok((tcp, peer)) => {
+                let _ = tcp.set_nodelay(true);
+                return (tcp, peer);
+            }
+            Err(error)
+                if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) => {}
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
 
 /// The connection. A write that stalls for too long fails with [`io::ErrorKind::TimedOut`].
 pub struct Socket {
