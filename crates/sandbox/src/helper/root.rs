@@ -216,12 +216,19 @@ impl Root {
         }
         let (parent, name) = self.parent(path)?;
         if directory {
-            rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))?;
+            match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
+                // Another start with the same private directory was quicker. A link is not followed there either.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
             return rustix::fs::openat(&parent, name, flags, Mode::empty());
         }
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::RDONLY;
-        rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o444))
+        match rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o444)) {
+            Err(Errno::EXIST) => self.look_up(path),
+            made => made,
+        }
     }
 
     fn parent<'a>(&'a self, path: &'a Path) -> Result<(Parent<'a>, &'a OsStr), Errno> {
