@@ -271,9 +271,10 @@ impl Asked<'_> {
         loop {
             beat.look();
             let view = self.site.session.task(self.sender.caller, task)?;
-            if so(view.state) || !beat.next().await {
+            if so(view.state) {
                 return Ok(view);
             }
+            beat.next().await;
         }
     }
 

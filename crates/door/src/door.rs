@@ -18,7 +18,7 @@ use crate::listen::Listening;
 use crate::piece::Pieces;
 use crate::places::Places;
 use crate::serve;
-use crate::site::Site;
+use crate::site::{Beats, Site};
 use crate::token::Known;
 use crate::{DoorError, TokenKey};
 
@@ -67,7 +67,7 @@ impl Door {
             bodies: Budget::new(options.limits.bodies, &options.limits),
             answers: Budget::new(options.limits.answers, &options.limits),
             pieces: Pieces::default(),
-            beat: watch::Sender::new(()),
+            beats: Beats::default(),
             closing: closed,
         });
         let run = move || {

@@ -114,7 +114,7 @@ impl Feed {
                 continue;
             }
             tokio::select! {
-                more = self.beat.next() => if !more { return None },
+                () = self.beat.next() => {}
                 _ = self.heartbeat.tick() => return Some(Bytes::from_static(HEARTBEAT)),
             }
         }

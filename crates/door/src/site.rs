@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use runtime::SessionHandle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
@@ -46,7 +47,7 @@ pub(crate) struct Site {
     /// What watchers of the whole session get next.
     pub(crate) pieces: Pieces,
     /// Tells those who watch that there are frames to look at.
-    pub(crate) beat: watch::Sender<()>,
+    pub(crate) beats: Beats,
     /// Turns true when the door closes.
     pub(crate) closing: watch::Receiver<bool>,
 }
@@ -60,7 +61,7 @@ impl Site {
         loop {
             self.session.stream().published().await;
             let began = Instant::now();
-            self.beat.send_replace(());
+            self.beats.tell();
             // All of those who were woken have their turn before this one has the next.
             yield_now().await;
             let pause = began.elapsed().min(HELD);
@@ -71,26 +72,47 @@ impl Site {
     }
 }
 
+/// The beats of one door: those who wait are woken in the order in which they began to wait.
+///
+/// Whoever was served first waits first for the next beat, so a crowd keeps its order and each is as long without
+/// frames as a round takes. In another order every time, as a `watch` channel wakes, it is up to two rounds.
+#[derive(Default)]
+pub(crate) struct Beats {
+    count: AtomicU64,
+    wake: Notify,
+}
+
+impl Beats {
+    fn tell(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.wake.notify_waiters();
+    }
+}
+
 /// Somebody who waits for frames, counted as such: while nobody does, the agent wakes nobody.
 pub(crate) struct Beat {
     site: Arc<Site>,
-    receiver: watch::Receiver<()>,
+    seen: u64,
 }
 
 impl Beat {
     pub(crate) fn of(site: &Arc<Site>) -> Self {
         site.session.stream().watcher_comes();
-        Self { site: Arc::clone(site), receiver: site.beat.subscribe() }
+        Self { site: Arc::clone(site), seen: 0 }
     }
 
     /// To be called before each look at the frames, so that one that comes meanwhile is not slept through.
     pub(crate) fn look(&mut self) {
-        self.receiver.borrow_and_update();
+        self.seen = self.site.beats.count.load(Ordering::SeqCst);
     }
 
-    /// Waits until there is more to look at; false when there never will be.
-    pub(crate) async fn next(&mut self) -> bool {
-        self.receiver.changed().await.is_ok()
+    /// Waits until there is more to look at.
+    pub(crate) async fn next(&self) {
+        // It counts from here on, whether or not it is polled.
+        let told = self.site.beats.wake.notified();
+        if self.site.beats.count.load(Ordering::SeqCst) == self.seen {
+            told.await;
+        }
     }
 }
 
