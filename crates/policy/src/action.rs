@@ -43,6 +43,13 @@ pub enum Target {
     Command(String),
     /// A program with its arguments, program first.
     Argv(Vec<String>),
+    /// A tool of a connection: the provider as it was named, and the tool's exact name.
+    Connected {
+        /// The id or the name of the connection.
+        provider: String,
+        /// The tool.
+        tool: String,
+    },
 }
 
 /// One operation on one target.
@@ -65,6 +72,15 @@ impl Effect {
     #[must_use]
     pub fn command(text: impl Into<String>) -> Self {
         Self { operation: Operation::Execute, target: Target::Command(text.into()) }
+    }
+
+    /// A call of a connection's tool.
+    #[must_use]
+    pub fn connected(provider: impl Into<String>, tool: impl Into<String>) -> Self {
+        Self {
+            operation: Operation::Execute,
+            target: Target::Connected { provider: provider.into(), tool: tool.into() },
+        }
     }
 
     /// The start of a program.
@@ -109,6 +125,12 @@ pub enum ActionKind {
     Skill,
     /// `switch-driver`.
     SwitchDriver,
+    /// Show the connections.
+    McpProviders,
+    /// Show what a connection offers.
+    McpCapabilities,
+    /// Call a tool of a connection.
+    McpCall,
 }
 
 impl ActionKind {
@@ -132,6 +154,9 @@ impl ActionKind {
             Self::GitCommit => "git_commit",
             Self::Skill => "skill",
             Self::SwitchDriver => "switch_driver",
+            Self::McpProviders => "mcp_providers",
+            Self::McpCapabilities => "mcp_capabilities",
+            Self::McpCall => "mcp_call",
         }
     }
 }

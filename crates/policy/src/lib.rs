@@ -64,6 +64,7 @@ mod action;
 mod boundaries;
 mod cancel;
 mod compiled;
+mod connect;
 mod document;
 mod gates;
 mod links;
@@ -80,6 +81,10 @@ pub use action::{Action, ActionKind, Effect, Operation, Target};
 pub use boundaries::{Boundaries, InMemory, Joined, Unreadable};
 pub use cancel::{Cancel, Canceler, cancel_pair};
 pub use compiled::{Compiled, Form, Match, Verdict};
+pub use connect::{
+    Adapter, Catalog, CatalogTool, ClearedCall, Connection, Connections, ConnectionsError, Connectors, FixedConnections,
+    Grant, Lifecycle, Pinned, Reach, SecretRule, Standing, Suspended,
+};
 pub use document::{
     Base, Document, Examples, Fault, HardBlock, MAX_DOCUMENT, MAX_PATTERN, MAX_RULES, Matching, Operations, Subject,
     Wrong,

@@ -107,6 +107,7 @@ pub struct RawResult {
     parts: Vec<RawPart>,
     is_error: bool,
     voice: Voice,
+    source: Option<Source>,
     note: Option<RuntimeWords>,
     facts: Facts,
 }
@@ -118,6 +119,7 @@ impl RawResult {
             parts: vec![RawPart::Text(text.into())],
             is_error: false,
             voice: Voice::Tool,
+            source: None,
             note: None,
             facts: Facts::default(),
         }
@@ -131,6 +133,17 @@ impl RawResult {
     /// A skill's text.
     pub fn skill(text: impl Into<String>) -> Self {
         Self { voice: Voice::Skill, ..Self::ok(text) }
+    }
+
+    /// A result of these parts, in this order.
+    pub fn of_parts(parts: Vec<RawPart>, is_error: bool) -> Self {
+        Self { parts, is_error, ..Self::ok("") }
+    }
+
+    /// Names the source under which it is fenced, where that is not the tool that the model called.
+    pub fn from_source(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
     }
 
     /// Adds the runtime's own words, which stand after the closing marker.
@@ -181,9 +194,10 @@ impl Protected {
 pub struct Clean(RawResult);
 
 impl Clean {
-    /// Puts it inside a fence of this source, or leaves a skill's text as it is.
+    /// Puts it inside a fence of this source, or of the one that it names itself, or leaves a skill's text as it is.
     pub fn fence(self, source: &Source) -> Shown {
         let raw = self.0;
+        let source = raw.source.as_ref().unwrap_or(source);
         let parts = match raw.voice {
             Voice::Tool => fenced(source, raw.parts, raw.note.as_ref()),
             Voice::Skill => raw.parts.into_iter().map(unfenced).collect(),

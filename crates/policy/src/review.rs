@@ -20,6 +20,7 @@ use crate::boundaries::{Boundaries, InMemory, Unreadable};
 use crate::compiled::{CommandFinding, Compiled, PathFinding};
 use crate::links::{FileId, LinkIndex};
 use crate::shell::Analysis;
+use crate::connect::{ClearedCall, Connectors, FixedConnections, Standing, judge};
 use crate::{Action, Effect, Match, Operation, Projection, Rules, Target, Tree};
 
 /// Which of the two reviews spoke.
@@ -92,6 +93,14 @@ impl Blocker {
     fn unreadable() -> Self {
         Self::new(UNREADABLE, "the operator's rules cannot be read, so nothing that they could govern may run")
     }
+
+    fn unconnected() -> Self {
+        Self::new(UNREADABLE, "the operator's connections and grants cannot be read, so none of their tools is called")
+    }
+
+    fn standing(standing: Standing) -> Option<Self> {
+        standing.code().map(|code| Self::new(code, standing.reason()))
+    }
 }
 
 /// A no, with every reason for it.
@@ -155,8 +164,16 @@ impl Denial {
 #[derive(Debug, Clone)]
 pub struct Policy {
     rules: Arc<Rules>,
-    boundaries: Arc<dyn Boundaries>,
+    sources: Sources,
     gates: TaskGates,
+}
+
+/// Where everything comes from that is read anew at each review.
+#[derive(Debug, Clone)]
+struct Sources {
+    boundaries: Arc<dyn Boundaries>,
+    connectors: Arc<dyn Connectors>,
+    agent: Arc<str>,
 }
 
 /// What a review found.
@@ -179,7 +196,15 @@ impl Policy {
     /// A policy of these rules and of the hard blocks that the source gives at each review.
     #[must_use]
     pub fn with_boundaries(rules: Rules, boundaries: Arc<dyn Boundaries>) -> Self {
-        Self { rules: Arc::new(rules), boundaries, gates: TaskGates::default() }
+        let sources = Sources { boundaries, connectors: Arc::new(FixedConnections::none()), agent: "".into() };
+        Self { rules: Arc::new(rules), sources, gates: TaskGates::default() }
+    }
+
+    /// The same with the connections and grants of this agent, which the source gives at each review.
+    #[must_use]
+    pub fn with_connectors(mut self, agent: &str, connectors: Arc<dyn Connectors>) -> Self {
+        (self.sources.agent, self.sources.connectors) = (agent.into(), connectors);
+        self
     }
 
     /// The rules that were fixed at the launch.
@@ -191,8 +216,8 @@ impl Policy {
     /// Judges an action before anything of it is done.
     pub async fn review(&self, action: Action) -> Review {
         let case = Case::new(action, Arc::clone(&self.rules), self.gates.clone());
-        match case.judge(&self.boundaries, Phase::Propose).await {
-            Ok(_) => Review::Allowed(Approved { case, boundaries: Arc::clone(&self.boundaries) }),
+        match case.judge(&self.sources, Phase::Propose).await {
+            Ok(_) => Review::Allowed(Approved { case, sources: self.sources.clone() }),
             Err(denial) => Review::Denied(case.action, denial),
         }
     }
@@ -215,21 +240,35 @@ impl Case {
     }
 
     /// Fetches the rules and judges every effect by them.
-    async fn judge(&self, source: &Arc<dyn Boundaries>, phase: Phase) -> Result<(Arc<Compiled>, LinkIndex), Denial> {
+    async fn judge(&self, sources: &Sources, phase: Phase) -> Result<Judged, Denial> {
         let links = LinkIndex::new(self.rules.root());
         // What touches nothing, no rule could govern.
         if self.action.effects.is_empty() {
-            return Ok((Arc::new(Compiled::empty()), links));
+            return Ok(Judged { compiled: Arc::new(Compiled::empty()), links, call: None });
         }
-        let compiled = match source.current().await {
+        let compiled = match sources.boundaries.current().await {
             Ok(compiled) => compiled,
             Err(Unreadable { .. }) => return Err(Denial::new(phase, vec![Blocker::unreadable()])),
         };
-        let mut blockers = Vec::new();
+        let (call, mut blockers) = self.connected(sources).await;
         for (effect, analysis) in self.action.effects.iter().zip(&self.analyses) {
             self.effect(effect, analysis, &compiled, &links, &mut blockers);
         }
-        if blockers.is_empty() { Ok((compiled, links)) } else { Err(Denial::new(phase, blockers)) }
+        if blockers.is_empty() { Ok(Judged { compiled, links, call }) } else { Err(Denial::new(phase, blockers)) }
+    }
+
+    /// Judges the call of a connection's tool, if the action is one: there is one at the most.
+    async fn connected(&self, sources: &Sources) -> (Option<ClearedCall>, Vec<Blocker>) {
+        let called = self.action.effects.iter().find_map(|effect| match &effect.target {
+            Target::Connected { provider, tool } => Some((provider.as_str(), tool.as_str())),
+            Target::Path(_) | Target::Command(_) | Target::Argv(_) => None,
+        });
+        let Some(called) = called else { return (None, Vec::new()) };
+        match judge(sources.connectors.as_ref(), &sources.agent, called).await {
+            Ok(Ok(call)) => (Some(call), Vec::new()),
+            Ok(Err(standing)) => (None, Blocker::standing(standing).into_iter().collect()),
+            Err(Unreadable { .. }) => (None, vec![Blocker::unconnected()]),
+        }
     }
 
     fn effect(
@@ -255,6 +294,8 @@ impl Case {
                 let analysis = analysis.get_or_init(|| Analysis::of_argv(argv, self.cwd(), self.rules.operator_home()));
                 blockers.extend(command(analysis, compiled, links));
             }
+            // It has been judged, by grants and not by rules.
+            Target::Connected { .. } => {}
         }
     }
 
@@ -262,10 +303,17 @@ impl Case {
     fn cwd(&self) -> &Path {
         let place = self.action.effects.iter().find_map(|effect| match &effect.target {
             Target::Path(path) if effect.operation == Operation::Execute => Some(path.as_path()),
-            Target::Path(_) | Target::Command(_) | Target::Argv(_) => None,
+            Target::Path(_) | Target::Command(_) | Target::Argv(_) | Target::Connected { .. } => None,
         });
         place.unwrap_or(self.rules.root())
     }
+}
+
+/// What a review has read, for those who do what it allows.
+struct Judged {
+    compiled: Arc<Compiled>,
+    links: LinkIndex,
+    call: Option<ClearedCall>,
 }
 
 /// What the operator's rules say about a command and the paths that it names.
@@ -286,7 +334,7 @@ fn command(analysis: &Analysis, compiled: &Compiled, links: &LinkIndex) -> Vec<B
 #[must_use]
 pub struct Approved {
     case: Case,
-    boundaries: Arc<dyn Boundaries>,
+    sources: Sources,
 }
 
 impl Approved {
@@ -301,8 +349,8 @@ impl Approved {
     /// # Errors
     /// The denial, when the rules have changed or cannot be read any more.
     pub async fn renew(self) -> Result<Permit, Denial> {
-        let (compiled, links) = self.case.judge(&self.boundaries, Phase::Execute).await?;
-        Ok(Permit { case: self.case, boundaries: self.boundaries, compiled, links })
+        let Judged { compiled, links, call } = self.case.judge(&self.sources, Phase::Execute).await?;
+        Ok(Permit { case: self.case, sources: self.sources, compiled, links, call })
     }
 }
 
@@ -311,9 +359,10 @@ impl Approved {
 #[must_use]
 pub struct Permit {
     case: Case,
-    boundaries: Arc<dyn Boundaries>,
+    sources: Sources,
     compiled: Arc<Compiled>,
     links: LinkIndex,
+    call: Option<ClearedCall>,
 }
 
 /// The right to one concrete effect. The primitives that touch files or start processes demand it.
@@ -367,7 +416,7 @@ impl Permit {
     /// # Errors
     /// As [`Approved::renew`].
     pub async fn renew(self) -> Result<Self, Denial> {
-        Approved { case: self.case, boundaries: self.boundaries }.renew().await
+        Approved { case: self.case, sources: self.sources }.renew().await
     }
 
     /// Judges an operation on a path as the kernel knows it, all links resolved.
@@ -403,13 +452,29 @@ impl Permit {
         fixed.or_else(|| self.compiled.real(operation, real).map(Blocker::rule))
     }
 
+    /// The call of a connection's tool that was reviewed, with the connection and the grant as they were read right
+    /// before this permit was given.
+    ///
+    /// # Errors
+    /// The denial, when the reviewed action is no such call.
+    pub fn confirm_call(&self) -> Result<&ClearedCall, Denial> {
+        self.call.as_ref().ok_or_else(|| Denial::execute(Blocker::new("not_reviewed", NOT_REVIEWED)))
+    }
+
+    /// The denial of a call whose tool turned out, at its server, to be another one than was granted.
+    #[must_use]
+    pub fn changed(&self) -> Denial {
+        Denial::new(Phase::Execute, Blocker::standing(Standing::ToolChanged).into_iter().collect())
+    }
+
     /// Judges the start of a program: its resolved path, its arguments (program first) and its real
     /// working directory.
     ///
     /// # Errors
     /// The denial, when a rule forbids it or the reviewed action starts no process.
     pub fn confirm_process<S: AsRef<OsStr>>(&self, program: &Path, argv: &[S], cwd: &Path) -> Result<Cleared, Denial> {
-        let starts = |effect: &Effect| matches!(effect.target, Target::Command(_) | Target::Argv(_));
+        // A connection's server may have to be started for the call.
+        let starts = |effect: &Effect| !matches!(effect.target, Target::Path(_));
         if !self.case.action.effects.iter().any(starts) {
             return Err(Denial::execute(Blocker::new("not_reviewed", NOT_REVIEWED)));
         }

@@ -167,6 +167,7 @@ impl Outbox {
                     Target::Path(path) => TargetOf::Path(path),
                     Target::Command(text) => TargetOf::Command(text),
                     Target::Argv(argv) => TargetOf::Argv(argv),
+                    Target::Connected { provider, tool } => TargetOf::Connected { provider, tool },
                 },
             })
             .collect();

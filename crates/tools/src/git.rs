@@ -320,7 +320,7 @@ impl Session {
     fn reviewed(&self) -> Vec<String> {
         let argv = self.permit.action().effects().iter().find_map(|effect| match &effect.target {
             Target::Argv(argv) => Some(argv.clone()),
-            Target::Path(_) | Target::Command(_) => None,
+            Target::Path(_) | Target::Command(_) | Target::Connected { .. } => None,
         });
         argv.unwrap_or_else(|| vec!["git".to_owned()])
     }

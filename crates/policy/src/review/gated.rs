@@ -25,7 +25,7 @@ impl Policy {
     #[must_use]
     pub fn for_task(&self, gates: Gates) -> Self {
         let gates = TaskGates(Arc::new(Mutex::new(gates)));
-        Self { rules: Arc::clone(&self.rules), boundaries: Arc::clone(&self.boundaries), gates }
+        Self { rules: Arc::clone(&self.rules), sources: self.sources.clone(), gates }
     }
 }
 

@@ -329,6 +329,13 @@ pub enum TargetOf<'a> {
     Command(&'a str),
     /// A program with its arguments, program first.
     Argv(&'a [String]),
+    /// A tool of a connection.
+    Connected {
+        /// The connection, as it was named.
+        provider: &'a str,
+        /// The tool.
+        tool: &'a str,
+    },
 }
 
 impl Field for &[ReviewTarget<'_>] {
@@ -342,6 +349,10 @@ impl Field for &[ReviewTarget<'_>] {
             line.verbatim(target.operation);
             match target.of {
                 TargetOf::Path(path) => path.emit("path", line),
+                TargetOf::Connected { provider, tool } => {
+                    provider.emit("provider", line);
+                    tool.emit("tool", line);
+                }
                 TargetOf::Command(text) if bodies => text.emit("command", line),
                 TargetOf::Argv(argv) if bodies => {
                     line.key("argv");
