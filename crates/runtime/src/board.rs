@@ -16,7 +16,8 @@ use crate::{Caller, StopCause};
 pub(crate) const ENDED_KEPT: usize = 1000;
 /// How many bytes of texts and replies of ended tasks are kept; the newest always are.
 const ENDED_BYTES: usize = 64 << 20;
-/// How many contexts a session remembers; one that it forgot is the operator's alone to name.
+/// How many contexts of others than the operator, in which nothing waits or runs, a session remembers; one that it
+/// forgot is the operator's alone to name.
 const CONTEXTS_KEPT: usize = 10_000;
 
 /// How a task stands.
@@ -77,8 +78,22 @@ pub(crate) struct Answer {
 struct Entry {
     view: TaskView,
     stopper: Stopper,
+    /// Whether its context is known because of it: a task that was never let in claims none.
+    claims: bool,
     /// A tool waits here for an answer.
     question: Option<oneshot::Sender<Answer>>,
+}
+
+/// A conversation of this session.
+#[derive(Debug)]
+struct Known {
+    owner: Caller,
+    /// How many of its tasks have not ended.
+    live: usize,
+    /// Its place among those that may be forgotten.
+    idle: Option<u64>,
+    /// The bytes of its record as this session's last task in it left it.
+    left: u64,
 }
 
 /// What a cancel met.
@@ -101,8 +116,11 @@ pub(crate) struct Board {
     ended: VecDeque<TaskId>,
     /// Bytes of the texts of ended tasks.
     ended_bytes: usize,
-    contexts: HashMap<ContextId, Caller>,
-    context_order: VecDeque<ContextId>,
+    contexts: HashMap<ContextId, Known>,
+    /// Those that may be forgotten, the one that was quiet for longest first.
+    idle: BTreeMap<u64, ContextId>,
+    /// Counts the places in `idle`.
+    quiet: u64,
     closed: bool,
 }
 
@@ -139,8 +157,10 @@ impl Board {
     /// Puts a task on the board, and in its lane if it is to run.
     pub(crate) fn enter(&mut self, view: TaskView, runs: Option<RunsAs>) {
         let (stopper, stop) = stop_pair();
-        self.know(view.context.clone(), view.owner);
-        let (id, state) = (view.id.clone(), view.state);
+        let (id, state, claims) = (view.id.clone(), view.state, runs.is_some());
+        if claims {
+            self.claim(&view.context, view.owner);
+        }
         if let Some(RunsAs { source, traceparent, continues, action }) = runs {
             let lane = view.origin.lane();
             let work = Work {
@@ -158,7 +178,7 @@ impl Board {
             };
             self.lanes.entry(lane).or_default().push_back(work);
         }
-        self.tasks.insert(id.clone(), Entry { view, stopper, question: None });
+        self.tasks.insert(id.clone(), Entry { view, stopper, claims, question: None });
         if state.is_final() {
             self.retire(id);
         }
@@ -220,6 +240,10 @@ impl Board {
         entry.view.updated_ms = now_ms;
         if state.is_final() {
             entry.question = None;
+            let claimed = std::mem::take(&mut entry.claims).then(|| entry.view.context.clone());
+            if let Some(context) = claimed {
+                self.release(&context);
+            }
             if self.active.as_ref() == Some(task) {
                 self.active = None;
             }
@@ -248,24 +272,60 @@ impl Board {
     }
 
     pub(crate) fn owner_of(&self, context: &ContextId) -> Option<Caller> {
-        self.contexts.get(context).copied()
+        self.contexts.get(context).map(|known| known.owner)
+    }
+
+    /// Whether a task whose turn it is may still run in its context: the operator may have joined in since it came.
+    pub(crate) fn may_start(&self, work: &Work) -> bool {
+        let sender = self.view(&work.task).map(|view| view.owner);
+        sender.is_some_and(|sender| self.owner_of(&work.context).is_some_and(|owner| sender.sees(owner)))
+    }
+
+    /// Remembers a conversation of before as the operator's.
+    pub(crate) fn take_over(&mut self, context: ContextId) {
+        self.contexts.entry(context).or_insert(Known { owner: Caller::Operator, live: 0, idle: None, left: 0 });
     }
 
     /// Remembers whose a context is: that of whoever came first, until the operator joins in. What the
     /// operator says there is for nobody who is not the operator.
-    pub(crate) fn know(&mut self, context: ContextId, owner: Caller) {
-        if let Some(first) = self.contexts.get_mut(&context) {
-            if owner == Caller::Operator {
-                *first = owner;
-            }
+    fn claim(&mut self, context: &ContextId, owner: Caller) {
+        let known =
+            self.contexts.entry(context.clone()).or_insert(Known { owner, live: 0, idle: None, left: 0 });
+        known.live += 1;
+        if owner == Caller::Operator {
+            known.owner = owner;
+        }
+        if let Some(place) = known.idle.take() {
+            self.idle.remove(&place);
+        }
+    }
+
+    /// A task in it has ended. With its last one a context may be forgotten, unless it is the operator's: whoever
+    /// names many others must not come by those in which somebody waits, or the operator spoke.
+    fn release(&mut self, context: &ContextId) {
+        let Some(known) = self.contexts.get_mut(context) else { return };
+        known.live = known.live.saturating_sub(1);
+        if known.live > 0 || known.owner == Caller::Operator {
             return;
         }
-        self.contexts.insert(context.clone(), owner);
-        self.context_order.push_back(context);
-        if self.context_order.len() > CONTEXTS_KEPT
-            && let Some(oldest) = self.context_order.pop_front()
+        self.quiet += 1;
+        known.idle = Some(self.quiet);
+        self.idle.insert(self.quiet, context.clone());
+        if self.idle.len() > CONTEXTS_KEPT
+            && let Some((_, oldest)) = self.idle.pop_first()
         {
             self.contexts.remove(&oldest);
+        }
+    }
+
+    /// The bytes of a context's record as this session left it: 0 where it wrote none.
+    pub(crate) fn left(&self, context: &ContextId) -> u64 {
+        self.contexts.get(context).map_or(0, |known| known.left)
+    }
+
+    pub(crate) fn leave(&mut self, context: &ContextId, bytes: u64) {
+        if let Some(known) = self.contexts.get_mut(context) {
+            known.left = bytes;
         }
     }
 
@@ -303,9 +363,9 @@ pub(crate) struct Said<'a> {
 
 #[cfg(test)]
 mod tests {
-    use vocab::{ContextId, Origin, TaskId, TaskState, Trust};
+    use vocab::{ContextId, Origin, TaskId, TaskSource, TaskState, Trust};
 
-    use super::{Board, ENDED_KEPT, TaskView};
+    use super::{Board, CONTEXTS_KEPT, ENDED_KEPT, RunsAs, Said, TaskView};
     use crate::Caller;
 
     fn ended(text: &str) -> TaskView {
@@ -338,5 +398,64 @@ mod tests {
         }
         assert_eq!(board.views().count(), 2, "two of the big ones and nothing older");
         assert_eq!(board.ended_bytes, 60 << 20);
+    }
+
+    fn comes(board: &mut Board, owner: Caller, context: &ContextId) -> TaskId {
+        let view = TaskView { owner, context: context.clone(), state: TaskState::Submitted, ..ended("x") };
+        let id = view.id.clone();
+        let runs = RunsAs { source: TaskSource::A2a, traceparent: None, continues: true, action: None };
+        board.enter(view, Some(runs));
+        id
+    }
+
+    fn ends(board: &mut Board, task: &TaskId) {
+        board.cancel(task);
+        board.set(task, TaskState::Canceled, Said::default(), 0);
+    }
+
+    #[test]
+    fn however_many_contexts_are_named_those_that_wait_and_the_operators_are_remembered() {
+        let mut board = Board::default();
+        let [waits, spoke, joined, live, quiet, before] = [(); 6].map(|()| ContextId::new());
+        board.take_over(before.clone());
+        comes(&mut board, Caller::Operator, &waits);
+        let task = comes(&mut board, Caller::Operator, &spoke);
+        ends(&mut board, &task);
+        let tasks = [Caller::Peer, Caller::Operator].map(|caller| comes(&mut board, caller, &joined));
+        tasks.iter().for_each(|task| ends(&mut board, task));
+        let tasks = [(); 2].map(|()| comes(&mut board, Caller::Peer, &live));
+        ends(&mut board, &tasks[0]);
+        let task = comes(&mut board, Caller::Peer, &quiet);
+        ends(&mut board, &task);
+        for number in 0..=CONTEXTS_KEPT {
+            assert_eq!(board.owner_of(&quiet).is_some(), number < CONTEXTS_KEPT, "{number}");
+            let task = comes(&mut board, Caller::Peer, &ContextId::new());
+            ends(&mut board, &task);
+        }
+        for (context, owner) in [
+            (&waits, Some(Caller::Operator)),
+            (&spoke, Some(Caller::Operator)),
+            (&joined, Some(Caller::Operator)),
+            (&before, Some(Caller::Operator)),
+            (&live, Some(Caller::Peer)),
+            (&quiet, None),
+        ] {
+            assert_eq!(board.owner_of(context), owner);
+        }
+        assert_eq!(board.contexts.len(), CONTEXTS_KEPT + 5);
+    }
+
+    #[test]
+    fn a_context_that_is_used_again_is_not_the_next_to_be_forgotten() {
+        let mut board = Board::default();
+        let context = ContextId::new();
+        for _ in 0..2 {
+            let task = comes(&mut board, Caller::Peer, &context);
+            assert!(board.idle.is_empty());
+            ends(&mut board, &task);
+            assert_eq!(board.idle.values().collect::<Vec<_>>(), [&context]);
+        }
+        board.enter(TaskView { context: ContextId::new(), ..ended("rejected") }, None);
+        assert_eq!(board.contexts.len(), 1, "what is not let in claims nothing");
     }
 }

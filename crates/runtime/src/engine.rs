@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use fence::{ModelText, Source, Unfenced};
 use policy::{Gates, Policy, StructuralAction};
 use record::{
-    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, RequestRouted, SessionEnd, SessionStart,
-    TaskStart, TraceKey, TraceOptions, TraceWriter,
+    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, Reopened, RequestRouted, SessionEnd,
+    SessionStart, TaskStart, TraceKey, TraceOptions, TraceWriter,
 };
 use secrets::{Redactor, Vault};
 use tokio::sync::Notify;
 use vocab::{Clock, ContextId, Driver, EndStatus, Message, Part, SessionId, TaskId, TaskState, TraceContext, Trust};
 
+use crate::Observer;
 use crate::board::{Board, Said, Work};
 use crate::compaction::Compaction;
 use crate::control::{Control, ControlDeclared, DriverChoice};
@@ -31,7 +32,6 @@ use crate::session::{End, Limits};
 use crate::switch::SwitchDriver;
 use crate::talk::Talk;
 use crate::telemetry::{Span, Telemetry};
-use crate::{Caller, Observer};
 
 /// Everything that a session is made of.
 pub struct Setup {
@@ -273,8 +273,13 @@ impl Session {
     /// [`RecordError`] when a record cannot be written: the task has stopped then, and so should the session.
     pub async fn serve(&mut self, report: &mut dyn FnMut(&TaskReport)) -> Result<(), RecordError> {
         let shared = Arc::clone(&self.shared);
-        while let Some(work) = shared.next(self.tasks).await {
-            let ended = self.run(&shared, work).await?;
+        while let Some(work) = shared.next(self.tasks).await? {
+            let opened = ConversationWriter::open(&shared.home, &work.context, shared.outbox.redactor().clone());
+            if opened.as_ref().is_ok_and(|opened| shared.is_foreign(&work, &opened.writer)) {
+                shared.turn_away(&work.task)?;
+                continue;
+            }
+            let ended = self.run(&shared, work, opened).await?;
             if self.worst == EndStatus::Ok {
                 self.worst = ended.end.status;
             }
@@ -310,10 +315,14 @@ impl Session {
     }
 
     /// Runs one task to its end.
-    async fn run(&mut self, shared: &Shared, work: Work) -> Result<TaskReport, RecordError> {
+    async fn run(
+        &mut self,
+        shared: &Shared,
+        work: Work,
+        opened: Result<Reopened, RecordError>,
+    ) -> Result<TaskReport, RecordError> {
         self.tasks += 1;
         let mut stop = work.stop.clone();
-        let opened = ConversationWriter::open(&shared.home, &work.context, shared.outbox.redactor().clone());
         let route = Route::find(&self.fixed.guidance, work.action.as_deref(), &work.text);
         let mut message = Message::user(task_text(&work));
         let note = route.as_ref().and_then(Route::note);
@@ -332,6 +341,7 @@ impl Session {
         let policy = self.fixed.policy.for_task(Gates::new(action, self.fixed.verify.clone()));
         let mut run = Run::new(&self.fixed, shared, (talk, policy), (place, message.id), &mut self.meter);
         let end = run.drive(&mut stop).await?;
+        shared.leave(&work.context);
         let report = run.finish(end)?;
         self.tally.add(report.tally);
         Ok(report)
@@ -385,7 +395,7 @@ impl Session {
 /// A board on which conversations of before are the operator's.
 fn knowing(contexts: Vec<ContextId>) -> Board {
     let mut board = Board::default();
-    contexts.into_iter().for_each(|context| board.know(context, Caller::Operator));
+    contexts.into_iter().for_each(|context| board.take_over(context));
     board
 }
 

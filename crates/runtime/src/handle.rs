@@ -3,10 +3,11 @@
 //! Who asks decides what is seen and how far a task is trusted; that is decided here and not in the
 //! door. A task is on record before whoever sent it learns its id.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use record::{Body, Error as RecordError, Home, TaskEnd, TaskReceived};
+use record::{Body, ConversationWriter, Error as RecordError, Home, TaskEnd, TaskReceived};
 use tokio::sync::{Notify, oneshot};
 use vocab::{Clock, ContextId, EndStatus, EventId, SessionId, TaskId, TaskSource, TaskState, TraceContext, Trust};
 
@@ -336,27 +337,54 @@ impl Shared {
         written
     }
 
-    /// The next task; nothing when the session is to end.
-    pub(crate) async fn next(&self, tasks_done: u32) -> Option<Work> {
+    /// The next task; nothing when the session is to end. One whose conversation became the operator's while it
+    /// waited would read what the operator said there, so it is rejected instead.
+    pub(crate) async fn next(&self, tasks_done: u32) -> Result<Option<Work>, RecordError> {
         loop {
             let notified = self.wake.notified();
             {
                 let mut board = self.board();
                 if board.is_closed() {
-                    return None;
+                    return Ok(None);
                 }
                 if let Some(work) = board.next() {
-                    return Some(work);
+                    if board.may_start(&work) {
+                        return Ok(Some(work));
+                    }
+                    let why = "the operator took over the conversation before the task began";
+                    self.never_ran(&mut board, &work.task, EndStatus::Rejected, why)?;
+                    continue;
                 }
                 let over = tasks_done > 0 && self.info.lifecycle.after_task == AfterTask::Exit;
                 let idle_for_ever = self.info.lifecycle.acceptance == Acceptance::None;
                 if over || idle_for_ever {
                     board.close();
-                    return None;
+                    return Ok(None);
                 }
             }
             notified.await;
         }
+    }
+
+    /// Whether the record that a task goes on with, once it is open, holds what this session did not put there. Another
+    /// session of this home may have gone on with the conversation meanwhile, and only an operator may read that.
+    pub(crate) fn is_foreign(&self, work: &Work, writer: &ConversationWriter) -> bool {
+        let board = self.board();
+        let sender = board.view(&work.task).map(|view| view.owner);
+        sender != Some(Caller::Operator) && work.continues && bytes_of(writer.path()) != Some(board.left(&work.context))
+    }
+
+    /// Rejects a task that was about to run.
+    pub(crate) fn turn_away(&self, task: &TaskId) -> Result<(), RecordError> {
+        let why = "the conversation went on in another session before the task began";
+        self.never_ran(&mut self.board(), task, EndStatus::Rejected, why)
+    }
+
+    /// Notes how a task left its conversation's record, while it still holds it.
+    pub(crate) fn leave(&self, context: &ContextId) {
+        // A size that cannot be told is one that no record has: then only the operator goes on.
+        let bytes = bytes_of(&self.home.conversation_path(context)).unwrap_or(u64::MAX);
+        self.board().leave(context, bytes);
     }
 
     /// Takes no more tasks, rejects those that wait and interrupts the one that runs.
@@ -384,6 +412,10 @@ impl Shared {
     pub(crate) fn patience(&self) -> Duration {
         self.info.lifecycle.input_timeout
     }
+}
+
+fn bytes_of(path: &Path) -> Option<u64> {
+    path.metadata().ok().map(|metadata| metadata.len())
 }
 
 /// The last line of a task that took no turn.

@@ -193,14 +193,82 @@ async fn a_peer_knows_of_its_own_tasks_alone_and_a_reader_changes_nothing() {
 #[tokio::test]
 async fn a_context_that_the_operator_joined_is_the_operators() {
     let lifecycle = Lifecycle { threaded: true, ..QUEUE };
+    let says = vec![Say::Text("a"), Say::Text("o"), Say::Text("c")];
+    let (stage, mut session) = Stage::open_as(says, Vec::new(), lifecycle);
+    let handle = session.handle();
+    let (joined, other): (ContextId, ContextId) = ("weekly".parse().unwrap(), "other".parse().unwrap());
+    handle.submit(Caller::Peer, in_context(&joined, "first")).unwrap();
+    let waits = handle.submit(Caller::Peer, in_context(&joined, "and now?")).unwrap().id;
+    let apart = handle.submit(Caller::Peer, in_context(&other, "elsewhere")).unwrap().id;
+    let mut ran = Vec::new();
+    let mut tell = |report: &runtime::TaskReport| {
+        ran.push((report.context.clone(), report.end.reply.clone()));
+        if ran.len() == 1 {
+            handle.submit(Caller::Operator, in_context(&joined, "what nobody else is to read")).unwrap();
+            let refused = handle.submit(Caller::Peer, in_context(&joined, "more")).unwrap_err();
+            assert!(matches!(refused, RequestError::UnknownContext(_)), "{refused}");
+        }
+    };
+    session.serve(&mut tell).await.unwrap();
+    assert_eq!(ran, [(joined.clone(), "a".into()), (joined, "o".into()), (other, "c".into())]);
+    let view = handle.task(Caller::Peer, &waits).unwrap();
+    let why = "the operator took over the conversation before the task began";
+    assert_eq!((view.state, view.message.as_deref()), (TaskState::Rejected, Some(why)));
+    assert_eq!(states(&handle, &waits), ["submitted", "rejected"]);
+    assert_eq!(look(&handle, &apart).state, TaskState::Completed);
+    let told = requests(&stage).iter().filter(|request| request.concat().contains("nobody else")).count();
+    assert_eq!(told, 1, "the operator's own request alone");
+    let end = stage.trace().into_iter().find(|line| line["task_id"] == waits.as_str() && line["status"] == "rejected");
+    assert_eq!(end.map(|line| line["error"].clone()), Some(why.into()));
+}
+
+/// The operator's task may also come to nothing, and what is rejected has joined nothing.
+#[tokio::test]
+async fn a_task_that_is_rejected_takes_no_context() {
+    let lifecycle = Lifecycle { threaded: true, queue_depth: 1, ..QUEUE };
     let (_stage, mut session) = Stage::open_as(vec![Say::Text("a"), Say::Text("b")], Vec::new(), lifecycle);
     let handle = session.handle();
     let context: ContextId = "weekly".parse().unwrap();
-    handle.submit(Caller::Peer, in_context(&context, "first")).unwrap();
-    handle.submit(Caller::Operator, in_context(&context, "what nobody else is to read")).unwrap();
-    let refused = handle.submit(Caller::Peer, in_context(&context, "and now?")).unwrap_err();
-    assert!(matches!(refused, RequestError::UnknownContext(_)), "{refused}");
-    assert_eq!(serve(&mut session).await.len(), 2);
+    for (caller, wanted) in [(Caller::Operator, None), (Caller::Operator, None), (Caller::Peer, Some(&context))] {
+        let task = NewTask { context: wanted.cloned(), ..sent("x") };
+        assert_eq!(handle.submit(caller, task).unwrap().state, TaskState::Submitted);
+    }
+    let full = handle.submit(Caller::Operator, in_context(&context, "private")).unwrap();
+    assert_eq!(full.state, TaskState::Rejected);
+    let mine = handle.submit(Caller::Peer, in_context(&context, "still mine")).unwrap();
+    assert_eq!(mine.state, TaskState::Submitted);
+    handle.stop();
+    assert_eq!(serve(&mut session).await.len(), 0);
+}
+
+#[tokio::test]
+async fn what_another_session_said_in_a_conversation_reaches_no_task_of_others() {
+    for gone_on in [true, false] {
+        let lifecycle = Lifecycle { threaded: true, ..QUEUE };
+        let (stage, mut session) = Stage::open_as(vec![Say::Text("a"), Say::Text("b")], Vec::new(), lifecycle);
+        let handle = session.handle();
+        let context: ContextId = "weekly".parse().unwrap();
+        handle.submit(Caller::Peer, in_context(&context, "first")).unwrap();
+        let waits = handle.submit(Caller::Peer, in_context(&context, "and now?")).unwrap().id;
+        let mut first = true;
+        let mut tell = |_: &runtime::TaskReport| {
+            if std::mem::take(&mut first) && gone_on {
+                let mut other =
+                    record::ConversationWriter::open(&stage.home, &context, stage.redactor.clone()).unwrap().writer;
+                let text = fence::ModelText::unfenced(fence::Unfenced::Operator, "said elsewhere");
+                other.append(&vocab::Message::user(text)).unwrap();
+            }
+        };
+        session.serve(&mut tell).await.unwrap();
+        let view = handle.task(Caller::Peer, &waits).unwrap();
+        let (state, why) = if gone_on {
+            (TaskState::Rejected, Some("the conversation went on in another session before the task began"))
+        } else {
+            (TaskState::Completed, None)
+        };
+        assert_eq!((view.state, view.message.as_deref()), (state, why));
+        assert!(!requests(&stage).concat().concat().contains("elsewhere"));
+    }
 }
 
 #[tokio::test]
