@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use runtime::SessionHandle;
+use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -30,7 +31,7 @@ pub struct Options {
     pub authentication: bool,
     /// Name and description of each skill, for the card; without one, the card names the capsule itself.
     pub skills: Vec<(String, String)>,
-    /// What it bears.
+    /// What it bears; fewer connections where the process may not have as many files open.
     pub limits: Limits,
 }
 
@@ -48,6 +49,7 @@ impl Door {
     /// [`DoorError::Thread`].
     pub fn open(listening: Listening, session: SessionHandle, options: Options) -> Result<Self, DoorError> {
         let (listener, local) = listening.into_parts();
+        let limits = options.limits.within(getrlimit(Resource::Nofile).current);
         let reactor = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(DoorError::Thread)?;
         let listener = {
             let _inside = reactor.enter();
@@ -60,12 +62,12 @@ impl Door {
             known: Known::default(),
             authentication: options.authentication,
             skills: options.skills,
-            limits: options.limits,
+            limits,
             local,
-            places: Arc::new(Places::new(&options.limits)),
+            places: Arc::new(Places::new(&limits)),
             overview: Overview::default(),
-            bodies: Budget::new(options.limits.bodies, &options.limits),
-            answers: Budget::new(options.limits.answers, &options.limits),
+            bodies: Budget::new(limits.bodies, &limits),
+            answers: Budget::new(limits.answers, &limits),
             pieces: Pieces::default(),
             beats: Beats::default(),
             closing: closed,

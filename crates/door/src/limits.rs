@@ -9,6 +9,8 @@ pub struct Limits {
     pub connections: usize,
     /// How many of them are for whoever shows the operator's or the control token.
     pub reserve: usize,
+    /// How many connections that find no room are told so at a time; the rest is closed without a farewell.
+    pub farewells: usize,
     /// Bytes of one request's body.
     pub body: usize,
     /// Bytes of all bodies that are held at a time: so many from the operator, as many from everybody else.
@@ -46,6 +48,7 @@ impl Default for Limits {
         Self {
             connections: 2048,
             reserve: 64,
+            farewells: 64,
             body: 4 << 20,
             bodies: 64 << 20,
             answers: 64 << 20,
@@ -66,10 +69,47 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// These limits where the process may have so many files open: the connections of everybody take no more than half
+    /// of them, so that records, tools and processes find theirs whoever comes.
+    pub(crate) fn within(self, open_files: Option<u64>) -> Self {
+        let Some(open_files) = open_files.and_then(|files| usize::try_from(files).ok()) else { return self };
+        let all = (open_files / 2).max(2);
+        let farewells = self.farewells.min(all / 8);
+        let connections = all - farewells;
+        if connections >= self.connections {
+            return self;
+        }
+        Self { connections, reserve: self.reserve.min(connections.div_ceil(8)), farewells, ..self }
+    }
+
     /// How long so many bytes may take at the slowest.
     pub(crate) fn time_for(&self, bytes: usize) -> Duration {
         let (bytes, rate) =
             (u64::try_from(bytes).unwrap_or(u64::MAX), u64::try_from(self.rate.max(1)).unwrap_or(u64::MAX));
         Duration::from_micros(bytes.saturating_mul(1_000_000) / rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Limits;
+
+    #[test]
+    fn connections_take_half_of_the_files_at_the_most() {
+        for (open_files, expected) in [
+            (None, (2048, 64, 64)),
+            (Some(u64::MAX), (2048, 64, 64)),
+            (Some(4224), (2048, 64, 64)),
+            (Some(4222), (2047, 64, 64)),
+            (Some(1024), (448, 56, 64)),
+            (Some(256), (112, 14, 16)),
+            (Some(20), (9, 2, 1)),
+            (Some(0), (2, 1, 0)),
+        ] {
+            let Limits { connections, reserve, farewells, .. } = Limits::default().within(open_files);
+            assert_eq!((connections, reserve, farewells), expected, "{open_files:?}");
+        }
+        let few = Limits { connections: 4, reserve: 2, ..Limits::default() };
+        assert_eq!(few.within(Some(1024)), few);
     }
 }

@@ -37,12 +37,10 @@ const HEAD: usize = 64 << 10;
 const HEADERS: usize = 64;
 /// How much of what a client still sends is read after its answer.
 const LINGER_BYTES: u64 = 1 << 20;
-/// Refused connections that are seen off at a time.
-const REFUSED: usize = 64;
 
 /// Takes connections until the door closes, then waits for those that are open.
 pub(crate) async fn run(listener: TcpListener, site: Arc<Site>) {
-    let refused = Arc::new(Semaphore::new(REFUSED));
+    let refused = Arc::new(Semaphore::new(site.limits.farewells));
     // Each connection holds a sender until it is over.
     let (open, mut over) = mpsc::channel::<Infallible>(1);
     let mut closing = site.closing.clone();

@@ -1,5 +1,7 @@
 //! What many clients, or one that means ill, cannot take from the others: memory, places, the thread's time.
 
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use door::{Limits, Scope};
@@ -146,6 +148,39 @@ fn the_last_places_are_for_those_in_charge() {
     assert_eq!(third.answer().status, 503, "two are in charge already");
     let answer = first.get("/health", &[]);
     assert_eq!((answer.status, answer.header("connection")), (503, Some("close")), "each request shows the token");
+}
+
+/// In a process of its own, which may have few files open.
+#[test]
+fn connections_leave_files_for_the_work_where_few_may_be_open() {
+    let mut served = Command::new("sh")
+        .args(["-c", "ulimit -n 128; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "crowd::few_files", "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(served.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut said = said.filter_map(|line| line.split_once("at ").map(|(_, rest)| rest.to_owned()));
+    let (address, operator) = said.next().unwrap().split_once(' ').map(|(a, o)| (a.to_owned(), o.to_owned())).unwrap();
+    let address = address.parse().unwrap();
+    let idle: Vec<Client> = (0..200).map(|_| Client::connect(address)).collect();
+    for _ in 0..3 {
+        let shown = [V1, ("Authorization", operator.as_str())];
+        let task = Client::connect(address).call("SendMessage", &message("call echo\nsay done"), &shown).result();
+        assert_eq!(task["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{task}");
+    }
+    drop((idle, served.stdin.take()));
+    assert!(served.wait().unwrap().success());
+}
+
+#[test]
+#[ignore = "started by connections_leave_files_for_the_work_where_few_may_be_open"]
+fn few_files() {
+    let stage = Stage::open();
+    println!("\nat {} {}", stage.door.as_ref().unwrap().address(), stage.bearer(Scope::Operator));
+    let _ = std::io::stdin().read(&mut [0]);
 }
 
 #[test]
