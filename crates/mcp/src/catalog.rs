@@ -15,6 +15,9 @@ use crate::Definition;
 /// Characters of a tool's name.
 const MAX_NAME: usize = 128;
 
+/// What a tool that judges its callers itself says in its `_meta`.
+const MOD_AUTHORIZED: &str = "murmur/mod-authorized";
+
 /// The tools of a server at one moment, in the server's order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalog {
@@ -40,6 +43,9 @@ pub struct Tool {
     pub definition: Definition,
     /// Why the tool cannot be called.
     pub unusable: Option<String>,
+    /// Whether it says that it judges its callers itself (`murmur/mod-authorized` in its `_meta`). Whether that counts
+    /// is the caller's to know.
+    pub mod_authorized: bool,
 }
 
 /// A server's own hints; absent ones were not given.
@@ -90,6 +96,7 @@ fn tool(mut entry: Value, twice: &impl Fn(&str) -> bool) -> Tool {
     let unusable = fault(&name)
         .or_else(|| twice(&name).then_some("the server lists its name more than once"))
         .or_else(|| schema_fault(input_schema.as_ref()));
+    let mod_authorized = take("_meta").is_some_and(|meta| meta.get(MOD_AUTHORIZED) == Some(&Value::Bool(true)));
     let description = text(take("description"));
     let annotations = take("annotations");
     let title = text(take("title")).or_else(|| text(annotations.as_ref()?.get("title").cloned()));
@@ -103,6 +110,7 @@ fn tool(mut entry: Value, twice: &impl Fn(&str) -> bool) -> Tool {
         output_schema: take("outputSchema"),
         annotations: hints(annotations.as_ref()),
         unusable: unusable.map(str::to_owned),
+        mod_authorized,
     }
 }
 
@@ -179,10 +187,23 @@ mod tests {
             output_schema: Some(json!({"type": "object"})),
             annotations: Annotations { read_only: Some(true), open_world: Some(false), ..Annotations::default() },
             unusable: None,
+            mod_authorized: false,
         };
         assert_eq!(catalog.tools(), std::slice::from_ref(&expected));
         assert_eq!(catalog.find("echo"), Some(&expected));
         assert_eq!(catalog.find("Echo"), None);
+    }
+
+    #[test]
+    fn a_tool_says_that_it_judges_its_callers_with_true_alone() {
+        let says = |meta: Value| {
+            Catalog::of(vec![json!({"name": "a", "inputSchema": {}, "_meta": meta})]).tools()[0].mod_authorized
+        };
+        assert!(says(json!({"murmur/mod-authorized": true, "x": 1})));
+        for meta in [json!({"murmur/mod-authorized": "true"}), json!({"mod-authorized": true}), json!(true), json!({})]
+        {
+            assert!(!says(meta.clone()), "{meta}");
+        }
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl Connection {
         if call.definition.is_some_and(|expected| expected != tool.definition) {
             return Err(Error::ToolChanged { tool: tool.name.clone() });
         }
-        validate(tool, call.arguments)
+        validate(&tool.name, &tool.input_schema, call.arguments)
     }
 
     /// Hands a request to the engine.

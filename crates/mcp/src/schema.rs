@@ -7,7 +7,7 @@ use jsonschema::{PatternOptions, Validator};
 use manifest::fold_description;
 use serde_json::{Map, Value};
 
-use crate::{Error, Tool, cost};
+use crate::{Error, cost};
 
 /// At most this many faults are told.
 const MAX_FAULTS: usize = 5;
@@ -16,18 +16,18 @@ const MAX_FAULTS: usize = 5;
 const MAX_BACKTRACKS: usize = 100_000;
 const MAX_PATTERN: usize = 1024 * 1024;
 
-/// Checks a call's arguments against the tool's input schema.
+/// Checks a call's arguments against the input schema of the tool of this name.
 ///
 /// # Errors
 /// [`Error::Arguments`] with what does not fit; [`Error::ToolUnusable`] when the schema itself cannot be used.
-pub fn validate(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), Error> {
+pub fn validate(tool: &str, schema: &Value, arguments: &Map<String, Value>) -> Result<(), Error> {
     let unusable = |reason: &str| Error::ToolUnusable {
-        tool: tool.name.clone(),
+        tool: fold_description(tool),
         reason: format!("its input schema cannot be used: {reason}"),
     };
     let arguments = Value::Object(arguments.clone());
-    cost::check(&tool.input_schema, &arguments).map_err(unusable)?;
-    let validator = compile(&tool.input_schema).map_err(|reason| unusable(&reason))?;
+    cost::check(schema, &arguments).map_err(unusable)?;
+    let validator = compile(schema).map_err(|reason| unusable(&reason))?;
     let mut found = validator.iter_errors(&arguments);
     let mut faults: Vec<String> = found
         .by_ref()
@@ -44,7 +44,7 @@ pub fn validate(tool: &Tool, arguments: &Map<String, Value>) -> Result<(), Error
     if found.next().is_some() {
         faults.push("and more".to_owned());
     }
-    Err(Error::Arguments { tool: tool.name.clone(), faults })
+    Err(Error::Arguments { tool: fold_description(tool), faults })
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {

@@ -30,11 +30,13 @@ pub enum Lifecycle {
 
 /// A configured server. Clones are the same one.
 #[derive(Debug, Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server {
+    inner: Arc<Inner>,
+    transport: Transport,
+}
 
 #[derive(Debug)]
 struct Inner {
-    transport: Transport,
     lifecycle: Lifecycle,
     limits: Limits,
     /// Whether it spoke the older protocol the last time.
@@ -62,7 +64,14 @@ impl Server {
     #[must_use]
     pub fn new(transport: Transport, lifecycle: Lifecycle, limits: Limits) -> Self {
         let (is_older, kept) = (AtomicBool::new(false), Mutex::new(None));
-        Self(Arc::new(Inner { transport, lifecycle, limits, is_older, kept }))
+        Self { inner: Arc::new(Inner { lifecycle, limits, is_older, kept }), transport }
+    }
+
+    /// The same server, with what is kept of it, to be opened in this way where it has to be opened: for a caller who
+    /// may start it on a right of its own alone.
+    #[must_use]
+    pub fn through(&self, transport: Transport) -> Self {
+        Self { inner: Arc::clone(&self.inner), transport }
     }
 
     /// The server's tools as they are now.
@@ -70,11 +79,11 @@ impl Server {
     /// # Errors
     /// As of [`Connection::open`] and [`Connection::catalog`], and when both together take too long.
     pub async fn discover(&self) -> Result<Arc<Catalog>, Error> {
-        let (limit, never) = (self.0.limits.discovery, Cancelled::default());
+        let (limit, never) = (self.inner.limits.discovery, Cancelled::default());
         if let Ok(found) = timeout(limit, self.attempts(&never, &Listing)).await {
             return found;
         }
-        if let Some(hung) = self.0.kept.lock().await.take() {
+        if let Some(hung) = self.inner.kept.lock().await.take() {
             hung.connection.kill();
         }
         Err(Error::TimedOut { step: Step::List, after: limit })
@@ -97,7 +106,7 @@ impl Server {
 
     /// Closes what is open. The server can be used again, and is opened then.
     pub async fn close(&self) {
-        let kept = self.0.kept.lock().await.take();
+        let kept = self.inner.kept.lock().await.take();
         if let Some(kept) = kept {
             kept.connection.close().await;
         }
@@ -105,7 +114,7 @@ impl Server {
 
     /// A connection of one's own, for who looks at the server and calls nothing.
     pub(crate) async fn open(&self) -> Result<Connection, Error> {
-        self.0.open().await
+        self.inner.open(&self.transport).await
     }
 
     /// Uses a connection, and a second one where the first was over before anything was sent.
@@ -119,8 +128,8 @@ impl Server {
 
     async fn attempt<W: Work>(&self, cancelled: &Cancelled, work: &W) -> Result<W::Done, Failed> {
         let opening = async {
-            match self.0.lifecycle {
-                Lifecycle::Ephemeral => Ok(Lease::of(&Kept::new(self.0.open().await?), true)),
+            match self.inner.lifecycle {
+                Lifecycle::Ephemeral => Ok(Lease::of(&Kept::new(self.open().await?), true)),
                 Lifecycle::KeepAlive { idle } => self.lease(idle).await,
             }
         };
@@ -134,7 +143,7 @@ impl Server {
         if is_hung(&done) {
             lease.kept.connection.kill();
         }
-        if self.0.lifecycle == Lifecycle::Ephemeral {
+        if self.inner.lifecycle == Lifecycle::Ephemeral {
             let kept = Arc::clone(&lease.kept);
             tokio::spawn(async move { kept.connection.close().await });
         } else if self.is_spent(&done) {
@@ -142,7 +151,7 @@ impl Server {
         }
         done.map_err(|error| {
             // What an old session is refused with differs between servers; before a call it is tried anew.
-            let is_old = !lease.is_fresh && matches!(self.0.transport, Transport::Http(_));
+            let is_old = !lease.is_fresh && matches!(self.transport, Transport::Http(_));
             let refused =
                 matches!(error, Error::Http { step: Step::List, .. } | Error::Refused { step: Step::List, .. });
             Failed { may_restart: error.is_worth_a_restart() || (is_old && refused), error }
@@ -152,7 +161,7 @@ impl Server {
     /// Whether a kept connection is not to be used again.
     fn is_spent<T>(&self, done: &Result<T, Error>) -> bool {
         let Err(error) = done else { return false };
-        match self.0.transport {
+        match self.transport {
             Transport::Stdio(_) => is_hung(done),
             Transport::Http(_) => !matches!(
                 error,
@@ -167,16 +176,16 @@ impl Server {
 
     /// The kept connection, or a new one while others who want it wait.
     async fn lease(&self, idle: Duration) -> Result<Lease, Error> {
-        let mut place = self.0.kept.lock().await;
+        let mut place = self.inner.kept.lock().await;
         if let Some(kept) = place.as_ref().filter(|kept| !kept.connection.is_closed()) {
             return Ok(Lease::of(kept, false));
         }
         if let Some(ended) = place.take() {
             ended.connection.kill();
         }
-        let kept = Kept::new(self.0.open().await?);
+        let kept = Kept::new(self.open().await?);
         let lease = Lease::of(&kept, true);
-        tokio::spawn(close_when_idle(Arc::downgrade(&self.0), Arc::downgrade(&kept), idle));
+        tokio::spawn(close_when_idle(Arc::downgrade(&self.inner), Arc::downgrade(&kept), idle));
         *place = Some(kept);
         Ok(lease)
     }
@@ -185,7 +194,7 @@ impl Server {
     fn forget(&self, kept: &Arc<Kept>) {
         kept.connection.kill();
         // Whoever holds the place finds an ended connection there, or has put another one.
-        if let Ok(mut place) = self.0.kept.try_lock()
+        if let Ok(mut place) = self.inner.kept.try_lock()
             && place.as_ref().is_some_and(|other| Arc::ptr_eq(other, kept))
         {
             *place = None;
@@ -235,18 +244,18 @@ fn is_hung<T>(done: &Result<T, Error>) -> bool {
 }
 
 impl Inner {
-    async fn open(&self) -> Result<Connection, Error> {
+    async fn open(&self, transport: &Transport) -> Result<Connection, Error> {
         let was_older = self.is_older.load(Ordering::Relaxed);
         let opened = if was_older {
-            match open(&self.transport, &self.limits, Era::Older).await {
+            match open(transport, &self.limits, Era::Older).await {
                 // It may have been replaced by one that knows the newer manner alone.
                 Err(Error::Refused { .. } | Error::Http { .. } | Error::Version { .. }) => {
-                    open(&self.transport, &self.limits, Era::Unknown).await
+                    open(transport, &self.limits, Era::Unknown).await
                 }
                 other => other,
             }
         } else {
-            open(&self.transport, &self.limits, Era::Unknown).await
+            open(transport, &self.limits, Era::Unknown).await
         };
         if let Ok(connection) = &opened {
             self.is_older.store(connection.era() == Era::Older, Ordering::Relaxed);

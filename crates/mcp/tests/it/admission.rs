@@ -64,7 +64,7 @@ async fn arguments_that_do_not_fit_are_not_sent() {
 /// Checks arguments against a schema as a server would list it.
 async fn check(schema: Value, input: Value) -> Result<(), Error> {
     let catalog = listing(json!([{"name": "t", "inputSchema": schema}])).ephemeral().discover().await.unwrap();
-    validate(catalog.find("t").unwrap(), &arguments(input))
+    validate("t", &catalog.find("t").unwrap().input_schema, &arguments(input))
 }
 
 #[tokio::test]

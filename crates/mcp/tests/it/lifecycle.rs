@@ -147,3 +147,17 @@ async fn a_diagnosis_ends_at_the_step_that_fails() {
         assert!(matches!(error, Error::Refused { code: -32000, .. }), "{error}");
     }
 }
+
+#[tokio::test]
+async fn whoever_finds_it_open_uses_it_and_whoever_does_not_opens_it_in_his_own_way() {
+    let (first, second) = (Fake::usual(), Fake::usual());
+    let server = first.kept();
+    echo(&server, "1").await.unwrap();
+    let other = server.through(second.transport());
+    assert_eq!(echo(&other, "2").await.unwrap(), said("2"));
+    assert_eq!((first.starts(), second.starts()), (1, 0));
+    other.close().await;
+    echo(&other, "3").await.unwrap();
+    echo(&server, "4").await.unwrap();
+    assert_eq!((first.starts(), second.starts(), second.got("tools/call").len()), (1, 1, 2));
+}
