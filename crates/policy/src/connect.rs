@@ -6,9 +6,14 @@
 //! every transport. How a server is reached is no business of this module.
 
 mod catalog;
+mod connection;
 mod document;
+mod error;
+mod grant;
 mod judge;
 mod name;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,9 +23,10 @@ use vocab::BoxFuture;
 use crate::Unreadable;
 
 pub use catalog::{Catalog, CatalogTool};
-pub use document::{
-    Adapter, Connection, Connections, ConnectionsError, Grant, Lifecycle, Pinned, Reach, SecretRule, Suspended,
-};
+pub use connection::{Adapter, Connection, Lifecycle, Reach, SecretRule, Unfit};
+pub use document::Connections;
+pub use error::ConnectionsError;
+pub use grant::{Grant, Pinned, Suspended};
 pub(crate) use judge::judge;
 pub use judge::{ClearedCall, Standing};
 
@@ -88,5 +94,20 @@ impl Connectors for FixedConnections {
     fn suspend<'a>(&'a self, pinned: &'a Pinned) -> BoxFuture<'a, Result<(), Unreadable>> {
         Arc::make_mut(&mut self.held().connections).suspend(pinned);
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Whether a stored text is of this version; the words for what it is otherwise. Asked before anything else of it is
+/// read, because a newer one may have a shape that is not known here.
+fn check_version(text: &str, known: u32) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let Versioned { version } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if version == known {
+        Ok(())
+    } else {
+        Err(format!("it has the version {version}, and {known} is the one that is known here"))
     }
 }

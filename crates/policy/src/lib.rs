@@ -82,8 +82,8 @@ pub use boundaries::{Boundaries, InMemory, Joined, Unreadable};
 pub use cancel::{Cancel, Canceler, cancel_pair};
 pub use compiled::{Compiled, Form, Match, Verdict};
 pub use connect::{
-    Adapter, Catalog, CatalogTool, ClearedCall, Connection, Connections, ConnectionsError, Connectors, FixedConnections,
-    Grant, Lifecycle, Pinned, Reach, SecretRule, Standing, Suspended,
+    Adapter, Catalog, CatalogTool, ClearedCall, Connection, Connections, ConnectionsError, Connectors,
+    FixedConnections, Grant, Lifecycle, Pinned, Reach, SecretRule, Standing, Suspended, Unfit,
 };
 pub use document::{
     Base, Document, Examples, Fault, HardBlock, MAX_DOCUMENT, MAX_PATTERN, MAX_RULES, Matching, Operations, Subject,

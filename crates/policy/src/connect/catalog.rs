@@ -1,14 +1,20 @@
 //! What a connection was last seen to offer.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::check_version;
+use super::name::{is_digest, is_tool};
 use crate::Unreadable;
 
 const VERSION: u32 = 1;
+/// How deep an input schema may be nested: deeper than any that is meant, and such that a catalog can be read back.
+const DEEPEST: usize = 64;
 
 /// The tools of one connection, in the server's order.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalog {
     version: u32,
@@ -38,10 +44,20 @@ pub struct CatalogTool {
     pub mod_authorized: bool,
 }
 
+impl Default for Catalog {
+    fn default() -> Self {
+        Self { version: VERSION, tools: Vec::new() }
+    }
+}
+
 impl Catalog {
-    /// A catalog of these tools.
+    /// A catalog of these tools. One whose input schema is nested too deeply to be stored cannot be used, and has none.
     #[must_use]
-    pub fn new(tools: Vec<CatalogTool>) -> Self {
+    pub fn new(mut tools: Vec<CatalogTool>) -> Self {
+        for tool in tools.iter_mut().filter(|tool| is_deeper(&tool.input_schema, DEEPEST)) {
+            tool.input_schema = Value::Null;
+            tool.unusable.get_or_insert_with(|| "its input schema is nested too deeply".to_owned());
+        }
         Self { version: VERSION, tools }
     }
 
@@ -51,10 +67,18 @@ impl Catalog {
     /// When it is not one, or one of another version.
     pub fn parse(text: Option<&str>) -> Result<Self, Unreadable> {
         let Some(text) = text else { return Ok(Self::default()) };
-        let malformed = |error| Unreadable::new(format!("a stored catalog of tools is malformed: {error}"));
-        let catalog: Self = serde_json::from_str(text).map_err(malformed)?;
-        if catalog.version != VERSION {
-            return Err(Unreadable::new(format!("a stored catalog of tools has the version {}", catalog.version)));
+        let bad = |what: String| Unreadable::new(format!("a stored catalog of tools is not valid: {what}"));
+        check_version(text, VERSION).map_err(bad)?;
+        let catalog: Self = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+        let mut names = HashSet::new();
+        for (index, tool) in catalog.tools.iter().enumerate() {
+            if !is_digest(&tool.definition) {
+                return Err(bad(format!("tools.{index} has a definition that is none")));
+            }
+            // What cannot be used may be called anything.
+            if tool.unusable.is_none() && !(is_tool(&tool.name) && names.insert(&tool.name)) {
+                return Err(bad(format!("tools.{index} has a name that is none, or stands twice")));
+            }
         }
         Ok(catalog)
     }
@@ -69,5 +93,14 @@ impl Catalog {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&CatalogTool> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else { return value.is_object() || value.is_array() };
+    match value {
+        Value::Object(map) => map.values().any(|inner| is_deeper(inner, below)),
+        Value::Array(items) => items.iter().any(|inner| is_deeper(inner, below)),
+        _ => false,
     }
 }

@@ -1,23 +1,58 @@
 //! The stored record of connections and grants: its shape, its checks, and the changes that an operator makes.
 //!
 //! A record that breaks a rule of its shape is no record: it is refused whole, and what it could govern is blocked.
-//! Secret values stand here sealed; the settings' digest covers them as they are sealed, so that a new value is a
-//! change like any other.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use super::Catalog;
-use super::name::{is_id, is_mod, is_name, is_tool};
+use super::name::is_agent;
+use super::{Catalog, Connection, ConnectionsError, Grant, Pinned, Suspended, check_version};
 use crate::Unreadable;
 
 const VERSION: u32 = 1;
 /// The most connections and the most grants of a record.
-const MOST: usize = 10_000;
+pub(super) const MOST: usize = 10_000;
 
 /// All connections and grants of a store.
+///
+/// ```
+/// use policy::{Catalog, CatalogTool, Connection, Connections, Lifecycle, Reach, Standing};
+/// # use std::collections::BTreeMap;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut record = Connections::default();
+/// record.put(Connection {
+///     id: "c1".to_owned(),
+///     name: "Tickets".to_owned(),
+///     enabled: true,
+///     reach: Reach::Http { url: "https://tickets.example/mcp".to_owned() },
+///     lifecycle: Lifecycle::Ephemeral,
+///     secrets: BTreeMap::new(),
+///     adapter: None,
+///     secret_rules: Vec::new(),
+///     resolver: None,
+/// })?;
+/// let tool = CatalogTool {
+///     name: "search".to_owned(),
+///     description: String::new(),
+///     input_schema: serde_json::json!({"type": "object"}),
+///     definition: "a5".repeat(32),
+///     unusable: None,
+///     mod_authorized: false,
+/// };
+/// let catalog = Catalog::new(vec![tool.clone()]);
+///
+/// let tickets = record.select("tickets").ok_or("one has this name")?.clone();
+/// let standing = |record: &Connections, catalog: &Catalog| {
+///     Standing::of("triage", &tickets, "search", (record, catalog))
+/// };
+/// assert_eq!(standing(&record, &catalog), Standing::ToolNotGranted);
+/// record.grant("triage", &tickets, "search", &catalog)?;
+/// assert_eq!(standing(&record, &catalog), Standing::Granted);
+/// let other = Catalog::new(vec![CatalogTool { definition: "b6".repeat(32), ..tool }]);
+/// assert_eq!(standing(&record, &other), Standing::ToolChanged);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connections {
@@ -32,237 +67,6 @@ impl Default for Connections {
     }
 }
 
-/// One configured server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Connection {
-    /// `[A-Za-z0-9_-]{1,64}`, unique; `mod.<id>` for a mod.
-    pub id: String,
-    /// What people call it. Several may have the same.
-    pub name: String,
-    /// Whether it may be used.
-    pub enabled: bool,
-    /// How it is reached.
-    pub reach: Reach,
-    /// How long it lives.
-    #[serde(default)]
-    pub lifecycle: Lifecycle,
-    /// Sealed values: `env.<NAME>` for a variable of a process, `bearer` for the token of an HTTP server.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub secrets: BTreeMap<String, String>,
-    /// What kind of credentials provider it is, if it is one that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adapter: Option<Adapter>,
-    /// What is secret in the results of its tools.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secret_rules: Vec<SecretRule>,
-    /// The tool that gives the value of a managed reference.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resolver: Option<String>,
-}
-
-/// The way to a server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "transport", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Reach {
-    /// A process that is spoken to on its stdin and stdout.
-    Stdio {
-        /// The program: a path or a name in `PATH`.
-        command: String,
-        /// Its arguments.
-        #[serde(default)]
-        args: Vec<String>,
-    },
-    /// Streamable HTTP.
-    Http {
-        /// Its address.
-        url: String,
-    },
-    /// A mod of a session: never stored.
-    Mod {
-        /// What its package consists of, in a digest.
-        package: String,
-    },
-}
-
-impl Reach {
-    /// The transport's name.
-    #[must_use]
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Stdio { .. } => "stdio",
-            Self::Http { .. } => "http",
-            Self::Mod { .. } => "mod",
-        }
-    }
-}
-
-/// How long a connection lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lifecycle {
-    /// As long as one call.
-    #[default]
-    Ephemeral,
-    /// From the first call on, until it was idle for a while.
-    KeepAlive,
-}
-
-impl Lifecycle {
-    /// As it is stored.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ephemeral => "ephemeral",
-            Self::KeepAlive => "keep_alive",
-        }
-    }
-}
-
-/// A provider of credentials whose answers are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Adapter {
-    /// Bitwarden's server: passwords and items.
-    Bitwarden,
-    /// HashiCorp Vault, KV version 2.
-    Vault,
-    /// 1Password items.
-    OnePassword,
-}
-
-/// What is secret in the results of one tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SecretRule {
-    /// The tool's exact name.
-    pub tool: String,
-    /// JSON pointers (RFC 6901) into its result.
-    pub pointers: Vec<String>,
-}
-
-/// The right of one agent to call one tool of one connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Grant {
-    /// Whose it is, and for what.
-    pub pinned: Pinned,
-    /// Why it does not hold until it is given again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspended: Option<Suspended>,
-}
-
-/// A grant with what the operator saw when it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pinned {
-    /// The agent: a capsule's name.
-    pub agent: String,
-    /// The connection's id.
-    pub connection: String,
-    /// The tool's exact name.
-    pub tool: String,
-    /// The digest of the tool's definition.
-    pub definition: String,
-    /// The digest of the connection's settings.
-    pub settings: String,
-}
-
-/// What changed under a grant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Suspended {
-    /// The tool's description or input schema.
-    Definition,
-    /// The connection's command, address or environment.
-    Settings,
-}
-
-/// Why a change of the record is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectionsError {
-    /// Not a usable name.
-    #[error("`{0}` cannot name a connection")]
-    Name(String),
-    /// No such connection, or several of that name.
-    #[error("`{0}` is neither the id of a connection nor the name of exactly one")]
-    Selected(String),
-    /// No such tool in its catalog.
-    #[error("the connection `{connection}` offers no tool `{tool}`")]
-    Tool {
-        /// The connection's name.
-        connection: String,
-        /// The tool.
-        tool: String,
-    },
-    /// The tool cannot be called.
-    #[error("the tool `{tool}` cannot be used: {why}")]
-    Unusable {
-        /// The tool.
-        tool: String,
-        /// Why.
-        why: String,
-    },
-    /// No such grant.
-    #[error("`{agent}` has no grant for `{tool}` of `{connection}`")]
-    NotGranted {
-        /// The agent.
-        agent: String,
-        /// The connection's name.
-        connection: String,
-        /// The tool.
-        tool: String,
-    },
-    /// An agent's name that none can have.
-    #[error("`{0}` cannot be the name of a capsule")]
-    Agent(String),
-    /// The record is full.
-    #[error("there are {MOST} already, and no more are taken")]
-    Full,
-}
-
-impl ConnectionsError {
-    /// What to do about it.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Name(_) => {
-                "1 to 64 letters, digits, spaces and `_-.:@+()`, without a space at either end, and not beginning with `mod.`"
-            }
-            Self::Selected(_) => "`mur mcp list` shows ids and names",
-            Self::Tool { .. } => "names are exact; `mur mcp discover` shows what it offers",
-            Self::Unusable { .. } => "only its server can change that",
-            Self::NotGranted { .. } => "`mur mcp list` shows who has what",
-            Self::Agent(_) => "it is the `name` of the capsule's manifest",
-            Self::Full => "remove what is not used",
-        }
-    }
-}
-
-impl Connection {
-    /// The digest of what a grant rests on beside the tool: transport, command or address, arguments and sealed
-    /// values. Whether it is enabled, what it is called and how long it lives are not part of it.
-    #[must_use]
-    pub fn settings(&self) -> String {
-        let text = serde_json::json!([self.reach, self.secrets]).to_string();
-        digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    fn fault(&self) -> Option<&'static str> {
-        let well_reached = match &self.reach {
-            Reach::Stdio { command, .. } => !command.is_empty(),
-            Reach::Http { url } => url.starts_with("http://") || url.starts_with("https://"),
-            Reach::Mod { .. } => false,
-        };
-        match () {
-            () if !is_id(&self.id) => Some("has an id that is none"),
-            () if !is_name(&self.name) => Some("has a name that is none"),
-            () if !well_reached => Some("says no way to reach it"),
-            () => None,
-        }
-    }
-}
-
 impl Connections {
     /// Reads a stored record; none is an empty one.
     ///
@@ -271,13 +75,16 @@ impl Connections {
     pub fn parse(text: Option<&str>) -> Result<Self, Unreadable> {
         let Some(text) = text else { return Ok(Self::default()) };
         let bad = |what: String| Unreadable::new(format!("the stored connections are not valid: {what}"));
+        check_version(text, VERSION).map_err(bad)?;
         let record: Self = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
-        if record.version != VERSION {
-            return Err(bad(format!("their version is {}", record.version)));
+        for (what, count) in [("connections", record.connections.len()), ("grants", record.grants.len())] {
+            if count > MOST {
+                return Err(bad(format!("there are {count} {what}")));
+            }
         }
         let mut ids = HashSet::new();
         for (index, connection) in record.connections.iter().enumerate() {
-            if let Some(fault) = connection.fault() {
+            if let Some(fault) = connection.unfit() {
                 return Err(bad(format!("connections.{index} {fault}")));
             }
             if !ids.insert(&connection.id) {
@@ -286,8 +93,7 @@ impl Connections {
         }
         let mut given = HashSet::new();
         for (index, Grant { pinned, .. }) in record.grants.iter().enumerate() {
-            let known = is_id(&pinned.connection) || is_mod(&pinned.connection);
-            if !known || pinned.agent.is_empty() || !is_tool(&pinned.tool) {
+            if !pinned.is_whole() {
                 return Err(bad(format!("grants.{index} names nothing")));
             }
             if !given.insert((&pinned.agent, &pinned.connection, &pinned.tool)) {
@@ -330,25 +136,29 @@ impl Connections {
     /// The grant of this agent for this tool of the connection with this id, suspended or not.
     #[must_use]
     pub fn grant_of(&self, agent: &str, connection: &str, tool: &str) -> Option<&Grant> {
-        let is_it = |pinned: &Pinned| (&*pinned.agent, &*pinned.connection, &*pinned.tool) == (agent, connection, tool);
-        self.grants.iter().find(|grant| is_it(&grant.pinned))
+        self.grants.iter().find(|grant| grant.pinned.is_for(agent, connection, tool))
     }
 
-    /// The same with the mods of a session, which are never stored.
+    /// The same with the mods of a session, which are never stored. What is no mod, by its id and by how it is
+    /// reached, or has the id of another one, is left out: it could stand for a connection of the operator's.
     #[must_use]
     pub fn with_mods(&self, mods: impl IntoIterator<Item = Connection>) -> Self {
         let mut joined = self.clone();
-        joined.connections.extend(mods);
+        for one in mods {
+            if one.is_mod() && joined.connections.iter().all(|other| other.id != one.id) {
+                joined.connections.push(one);
+            }
+        }
         joined
     }
 
     /// Adds a connection, or replaces the one of its id; grants for settings that are no more are suspended.
     ///
     /// # Errors
-    /// When its name is none, or there are too many.
+    /// When it cannot be used as it is described, or there are too many.
     pub fn put(&mut self, connection: Connection) -> Result<(), ConnectionsError> {
-        if connection.fault().is_some() {
-            return Err(ConnectionsError::Name(connection.name));
+        if let Some(fault) = connection.unfit() {
+            return Err(ConnectionsError::Unfit { name: connection.name, fault });
         }
         let (id, settings) = (connection.id.clone(), connection.settings());
         let is_full = self.connections.len() >= MOST;
@@ -370,10 +180,10 @@ impl Connections {
     /// # Errors
     /// When there is no such one.
     pub fn remove(&mut self, provider: &str) -> Result<Connection, ConnectionsError> {
-        let id = self.selected(provider)?.id.clone();
-        self.grants.retain(|grant| grant.pinned.connection != id);
-        let at = self.connections.iter().position(|connection| connection.id == id);
-        at.map(|at| self.connections.remove(at)).ok_or_else(|| ConnectionsError::Selected(provider.to_owned()))
+        let removed = self.selected(provider)?.clone();
+        self.grants.retain(|grant| grant.pinned.connection != removed.id);
+        self.connections.retain(|connection| connection.id != removed.id);
+        Ok(removed)
     }
 
     /// Lets a connection be used, or not.
@@ -397,7 +207,7 @@ impl Connections {
         tool: &str,
         catalog: &Catalog,
     ) -> Result<(), ConnectionsError> {
-        if agent.is_empty() || agent.contains(char::is_control) {
+        if !is_agent(agent) {
             return Err(ConnectionsError::Agent(agent.to_owned()));
         }
         let missing = || ConnectionsError::Tool { connection: connection.name.clone(), tool: tool.to_owned() };
@@ -412,7 +222,7 @@ impl Connections {
             definition: offered.definition.clone(),
             settings: connection.settings(),
         };
-        self.grants.retain(|grant| !grant.pinned.is_for(&pinned));
+        self.grants.retain(|grant| !grant.pinned.is_for(agent, &connection.id, tool));
         if self.grants.len() >= MOST {
             return Err(ConnectionsError::Full);
         }
@@ -426,8 +236,7 @@ impl Connections {
     /// When there is none.
     pub fn revoke(&mut self, agent: &str, connection: &str, tool: &str) -> Result<(), ConnectionsError> {
         let before = self.grants.len();
-        let is_it = |pinned: &Pinned| (&*pinned.agent, &*pinned.connection, &*pinned.tool) == (agent, connection, tool);
-        self.grants.retain(|grant| !is_it(&grant.pinned));
+        self.grants.retain(|grant| !grant.pinned.is_for(agent, connection, tool));
         if self.grants.len() == before {
             let [agent, connection, tool] = [agent, connection, tool].map(str::to_owned);
             return Err(ConnectionsError::NotGranted { agent, connection, tool });
@@ -441,7 +250,8 @@ impl Connections {
         held.map(|grant| grant.suspended = Some(Suspended::Definition)).is_some()
     }
 
-    /// Suspends every grant for a connection that a catalog does not bear out; how many held before.
+    /// Suspends every grant for a connection that a catalog does not bear out; how many held before. A tool that it
+    /// does not list is not another one: its grant holds again when the tool comes back as it was.
     pub fn compare(&mut self, connection: &str, catalog: &Catalog) -> usize {
         let of = self.grants.iter_mut().filter(|grant| grant.pinned.connection == connection);
         let changed = of.filter(|grant| {
@@ -453,11 +263,5 @@ impl Connections {
 
     fn selected(&self, provider: &str) -> Result<&Connection, ConnectionsError> {
         self.select(provider).ok_or_else(|| ConnectionsError::Selected(provider.to_owned()))
-    }
-}
-
-impl Pinned {
-    fn is_for(&self, other: &Self) -> bool {
-        (&self.agent, &self.connection, &self.tool) == (&other.agent, &other.connection, &other.tool)
     }
 }

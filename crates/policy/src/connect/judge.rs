@@ -53,12 +53,7 @@ impl Standing {
 
     /// Of one tool of one connection, enabled or not.
     #[must_use]
-    pub fn of(
-        agent: &str,
-        connection: &Connection,
-        tool: &str,
-        (record, catalog): (&Connections, &Catalog),
-    ) -> Self {
+    pub fn of(agent: &str, connection: &Connection, tool: &str, (record, catalog): (&Connections, &Catalog)) -> Self {
         if !connection.enabled {
             return Self::ProviderNotAvailable;
         }
