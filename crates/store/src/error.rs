@@ -139,7 +139,7 @@ pub enum StoreError {
         key: String,
     },
     /// A document's key that is none.
-    #[error("a document's key is 1 to 120 of the characters `a-z 0-9 _ . : -`")]
+    #[error("a document's key is 1 to 120 of the characters `A-Z a-z 0-9 _ . : -`")]
     Key,
     /// A document that is too large to be stored.
     #[error("`{key}` would have {bytes} bytes; the limit is {} bytes", crate::MAX_DOCUMENT)]
@@ -154,6 +154,40 @@ pub enum StoreError {
     Nul {
         /// The document's key.
         key: String,
+    },
+    /// A document that could not be read again for what it is.
+    #[error("`{key}` cannot be saved: {why}")]
+    Invalid {
+        /// The document's key.
+        key: String,
+        /// What its reader would say.
+        why: String,
+    },
+    /// What is stored is whole, and not what its reader knows.
+    #[error("in the settings store {place}, {why}")]
+    Record {
+        /// Which store.
+        place: Place,
+        /// What its reader says.
+        why: String,
+    },
+    /// The file with the key of the secrets cannot be used.
+    #[error("the key file `{}` cannot be used: {fault}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: KeyFault,
+    },
+    /// A secret that is stored and cannot be read.
+    #[error("the secret `{name}` of the connection `{connection}` cannot be opened: {fault}")]
+    Sealed {
+        /// The connection's id.
+        connection: String,
+        /// The secret's name.
+        name: String,
+        /// Why.
+        fault: SealFault,
     },
     /// The system's random source failed.
     #[error("nothing was saved: the system's random source failed")]
@@ -222,6 +256,31 @@ pub enum FileFault {
     /// Its permission bits let others in.
     #[error("it has mode {0:04o}: others can read or change it")]
     Exposed(u32),
+}
+
+/// Why a key file is of no use. Nothing of it is quoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// Nothing is there.
+    #[error("it is not there")]
+    Missing,
+    /// What is there is no key.
+    #[error("it does not hold 32 bytes in base64 on one line")]
+    Form,
+}
+
+/// Why a sealed value is not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SealFault {
+    /// A newer form, or none.
+    #[error("it has no form that is known here")]
+    Form,
+    /// It was sealed with a key that is not this one.
+    #[error("it was sealed with another key")]
+    OtherKey,
+    /// It was changed, or belongs to another secret.
+    #[error("it is not what was sealed for this place")]
+    Altered,
 }
 
 /// What was found in the place of a whole store.
@@ -293,7 +352,10 @@ impl StoreError {
             Self::Refused { .. } | Self::Sqlite { .. } | Self::Io { .. } | Self::NoRandom => "E-STO-010",
             Self::Unconfirmed { .. } => "E-STO-011",
             Self::Conflict { .. } => "E-STO-012",
-            Self::Key | Self::TooLarge { .. } | Self::Nul { .. } => "E-STO-013",
+            Self::Key | Self::TooLarge { .. } | Self::Nul { .. } | Self::Invalid { .. } => "E-STO-013",
+            Self::Record { .. } => "E-STO-014",
+            Self::KeyFile { .. } => "E-STO-015",
+            Self::Sealed { .. } => "E-STO-016",
         }
     }
 
@@ -327,8 +389,23 @@ impl StoreError {
             Self::Sqlite { .. } | Self::Io { .. } => "check the file, its directory and its file system",
             Self::Unconfirmed { .. } => "look at what is stored before you try again",
             Self::Conflict { .. } => "read it again and repeat the change",
-            Self::Key | Self::Nul { .. } => "correct the text and save it again",
+            Self::Key | Self::Nul { .. } | Self::Invalid { .. } => "correct the text and save it again",
             Self::TooLarge { .. } => "make it shorter",
+            Self::Record { .. } => {
+                "update mur on this host if a newer one made it; otherwise restore the store from a backup"
+            }
+            Self::KeyFile { fault: KeyFault::Missing, .. } => {
+                "restore it from a backup, or correct MURMUR_STORE_KEY_FILE; what was sealed with a lost key has to be \
+                 given again"
+            }
+            Self::KeyFile { fault: KeyFault::Form, .. } => {
+                "restore it from a backup; to begin with a new key, move it away and give the secrets again"
+            }
+            Self::Sealed { fault: SealFault::OtherKey, .. } => {
+                "share the key file that it was sealed with (MURMUR_STORE_KEY_FILE), or add the connection again"
+            }
+            Self::Sealed { fault: SealFault::Form, .. } => "update mur on this host, or add the connection again",
+            Self::Sealed { fault: SealFault::Altered, .. } => "add the connection again, with its secrets",
             Self::NoRandom => "check that the system provides random bytes",
         }
     }

@@ -7,8 +7,9 @@
 //!
 //! It fails closed: a store that was never made is empty, and everything else that is not a whole store of a known
 //! form (damaged, newer, gone, locked, unreachable) is a [`StoreError`], never an empty answer. [`StoredBoundaries`]
-//! hands the one document that this crate knows by name to `policy`. The crate does not read the configuration, and
-//! makes no directory.
+//! and [`StoredConnectors`] hand what this crate knows by name to `policy`: the hard blocks, and the connections with
+//! their grants and catalogs. A [`Seal`] keeps the connections' secrets from being readable where they are stored.
+//! The crate does not read the configuration, and makes no directory.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -37,9 +38,13 @@
 
 mod boundaries;
 mod config;
+mod connections;
+mod edit;
 mod error;
+mod file;
 mod live;
 mod postgres;
+mod seal;
 mod sql;
 mod sqlite;
 mod store;
@@ -49,12 +54,16 @@ use std::time::Duration;
 
 pub use boundaries::StoredBoundaries;
 pub use config::{PostgresConfig, StoreConfig};
-pub use error::{Damage, FileFault, Place, Reach, StoreError, UrlFault};
+pub use connections::StoredConnectors;
+pub use error::{Damage, FileFault, KeyFault, Place, Reach, SealFault, StoreError, UrlFault};
 pub use live::Live;
+pub use seal::Seal;
 pub use store::{Change, Document, Edit, Expected, LogEntry, MAX_DOCUMENT, Snapshot, Store, Version};
 
 /// The key of the document with the hard blocks.
 pub const EXECUTION_BOUNDARIES: &str = "execution_boundaries";
+/// The key of the document with the connections and the grants.
+pub const MCP_CONNECTIONS: &str = "mcp_connections";
 
 /// How long a connection to a server may take, TLS and login included.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);

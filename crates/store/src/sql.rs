@@ -66,6 +66,11 @@ pub(crate) const AUDIT: &str = "INSERT INTO audit (version, at, who, action, sub
 pub(crate) const LOG: &str = "SELECT version, at, who, action, subject, detail, before, after FROM audit
     WHERE subject = $1 AND version < $2 ORDER BY version DESC LIMIT $3";
 
+/// The log of every document about connections.
+pub(crate) const MCP_LOG: &str = "SELECT version, at, who, action, subject, detail, before, after FROM audit
+    WHERE (subject = 'mcp_connections' OR substr(subject, 1, 12) = 'mcp_catalog.') AND version < $1
+    ORDER BY version DESC LIMIT $2";
+
 /// A parameter or a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {

@@ -19,6 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::task::spawn_blocking;
 
 use crate::error::{Damage, Place, StoreError};
+use crate::file::Temporary;
 use crate::sql::{FORM, GET_FORM, MIGRATIONS, READ, Row, SET_FORM, Value};
 use crate::{LOCK_LIMIT, Version};
 
@@ -230,7 +231,7 @@ impl Shared {
 
     /// Makes a whole store beside the name, and gives it the name unless another process was faster.
     fn create(&self, migrations: &[&[&str]]) -> Result<(), StoreError> {
-        let temp = file::Temporary::new(&self.path)?;
+        let temp = Temporary::new(&self.path)?;
         let made = || -> rusqlite::Result<()> {
             let connection = connect(temp.path())?;
             connection.pragma_update(None, "journal_mode", "WAL")?;

@@ -1,7 +1,6 @@
 //! The settings store: documents, each change with an audit row, and the number of the last change.
 //!
-//! A change reads, decides and writes while it holds the store's one lock, so that two changes at once are one
-//! after the other and none is lost. Each change leaves a random stamp beside the count: a store that was restored
+//! How a change is made stands in `edit`. Each leaves a random stamp beside the count: a store that was restored
 //! from a backup and changed again has counts that were there before, but never a stamp. What a document means is
 //! its reader's business.
 
@@ -12,13 +11,13 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use vocab::{Clock, rfc3339};
+use vocab::Clock;
 
 use crate::config::StoreConfig;
 use crate::error::{Damage, Place, StoreError};
-use crate::postgres::{self, Postgres};
+use crate::postgres::Postgres;
 use crate::sql::{self, FORM, Row, Value};
-use crate::sqlite::{self, Sqlite};
+use crate::sqlite::Sqlite;
 
 /// The longest document, in bytes of UTF-8.
 pub const MAX_DOCUMENT: usize = 4 << 20;
@@ -31,20 +30,15 @@ const LOOK_ANYWAY: Duration = Duration::from_secs(30);
 ///
 /// Cheap to ask and meant to be shared behind an [`Arc`]. It keeps no setting: what it tells is read.
 pub struct Store {
-    engine: Engine,
-    clock: Arc<dyn Clock>,
+    pub(crate) engine: Engine,
+    pub(crate) clock: Arc<dyn Clock>,
     /// One change at a time in this process: the others would wait for the lock anyway, with a connection each.
-    changing: Mutex<()>,
+    pub(crate) changing: Mutex<()>,
 }
 
-enum Engine {
+pub(crate) enum Engine {
     Sqlite(Sqlite),
     Postgres(Box<Postgres>),
-}
-
-enum Transaction {
-    Sqlite(sqlite::Transaction),
-    Postgres(postgres::Transaction),
 }
 
 /// The last change of a store. Two are equal when nothing has changed between them; the default is the version of
@@ -56,7 +50,7 @@ pub struct Version {
 }
 
 /// A version that no store has: what is read since then is everything.
-const NEVER: Version = Version { number: -1, stamp: u128::MAX };
+pub(crate) const NEVER: Version = Version { number: -1, stamp: u128::MAX };
 
 impl Version {
     /// How many changes the store has seen.
@@ -65,11 +59,18 @@ impl Version {
         self.number
     }
 
+    /// The one after this, with a stamp of its own.
+    pub(crate) fn next(self) -> Result<Self, StoreError> {
+        let mut stamp = [0; 16];
+        SystemRandom::new().fill(&mut stamp).map_err(|_| StoreError::NoRandom)?;
+        Ok(Self { number: self.number.saturating_add(1), stamp: u128::from_ne_bytes(stamp) })
+    }
+
     pub(crate) fn stored(number: i64, stamp: &str) -> Option<Self> {
         u128::from_str_radix(stamp, 16).ok().map(|stamp| Self { number, stamp })
     }
 
-    fn stamp(&self) -> String {
+    pub(crate) fn stamp(&self) -> String {
         format!("{:032x}", self.stamp)
     }
 }
@@ -248,26 +249,11 @@ impl Store {
         edit: impl FnOnce(Option<&Document>) -> Result<Edit, E>,
     ) -> Result<Version, E> {
         check_key(key)?;
-        let _turn = self.changing.lock().await;
-        let mut transaction = self.begin().await?;
-        let rows = transaction.query(sql::READ, vec![key.into(), NEVER.stamp().into()]).await?;
-        let old = self.snapshot(key, rows.into_iter().next())?;
-        let next = match edit(old.document.as_ref())? {
-            Edit::Keep => return Ok(old.version),
-            Edit::Remove if old.document.is_none() => return Ok(old.version),
-            Edit::Remove => None,
-            Edit::Save(text) => Some(text),
-        };
-        for text in [next.as_deref(), Some(change.who), Some(change.action), change.detail].into_iter().flatten() {
-            check_text(key, text)?;
-        }
-        let version = Version { number: old.version.number.saturating_add(1), stamp: stamp()? };
-        let at = rfc3339(self.clock.now_ms());
-        for (sql, values) in statements(key, change, &at, &old, next.as_deref(), version) {
-            transaction.query(sql, values).await?;
-        }
-        transaction.commit().await?;
-        Ok(version)
+        let mut editing = self.edit().await?;
+        let old = editing.document(key).await?;
+        let edit = edit(old.as_ref())?;
+        editing.write(key, old.as_ref(), edit, change).await?;
+        Ok(editing.commit().await?)
     }
 
     /// The changes of a document before the change of number `before` (or up to the last), the newest first, at
@@ -278,8 +264,15 @@ impl Store {
     pub async fn log(&self, key: &str, before: Option<i64>, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
         check_key(key)?;
         let values = vec![key.into(), before.unwrap_or(i64::MAX).into(), i64::from(limit).into()];
-        let rows = self.rows(sql::LOG, values).await?.unwrap_or_default();
-        rows.into_iter().map(entry).collect::<Result<_, _>>().map_err(|what| self.damaged(what))
+        self.entries(sql::LOG, values).await
+    }
+
+    /// The changes of connections, grants and catalogs, as [`log`](Self::log) gives those of one document.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn mcp_log(&self, before: Option<i64>, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
+        self.entries(sql::MCP_LOG, vec![before.unwrap_or(i64::MAX).into(), i64::from(limit).into()]).await
     }
 
     /// Waits until the last change is not `seen` any more, and gives the one that it is. A wake-up and no more: who
@@ -319,6 +312,11 @@ impl Store {
         }
     }
 
+    async fn entries(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<LogEntry>, StoreError> {
+        let rows = self.rows(sql, values).await?.unwrap_or_default();
+        rows.into_iter().map(entry).collect::<Result<_, _>>().map_err(|what| self.damaged(what))
+    }
+
     async fn rows(&self, sql: &'static str, values: Vec<Value>) -> Result<Option<Vec<Row>>, StoreError> {
         match &self.engine {
             Engine::Sqlite(sqlite) => sqlite.read(sql, values).await,
@@ -326,14 +324,7 @@ impl Store {
         }
     }
 
-    async fn begin(&self) -> Result<Transaction, StoreError> {
-        Ok(match &self.engine {
-            Engine::Sqlite(sqlite) => Transaction::Sqlite(sqlite.begin().await?),
-            Engine::Postgres(postgres) => Transaction::Postgres(postgres.begin().await?),
-        })
-    }
-
-    fn snapshot(&self, key: &str, row: Option<Row>) -> Result<Snapshot, StoreError> {
+    pub(crate) fn snapshot(&self, key: &str, row: Option<Row>) -> Result<Snapshot, StoreError> {
         let mut row = row.ok_or_else(|| self.damaged(Damage::Row))?;
         let shown = row.version();
         let found = row.int().map_err(|what| self.damaged(what))?;
@@ -375,55 +366,6 @@ impl std::fmt::Debug for Store {
     }
 }
 
-impl Transaction {
-    async fn query(&mut self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        match self {
-            Self::Sqlite(transaction) => transaction.query(sql, values).await,
-            Self::Postgres(transaction) => transaction.query(sql, values).await,
-        }
-    }
-
-    async fn commit(self) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite(transaction) => transaction.commit().await,
-            Self::Postgres(transaction) => transaction.commit().await,
-        }
-    }
-}
-
-/// The document, the row in the log, and the version: all or none, in one transaction.
-fn statements(
-    key: &str,
-    change: &Change<'_>,
-    at: &str,
-    old: &Snapshot,
-    next: Option<&str>,
-    version: Version,
-) -> [(&'static str, Vec<Value>); 3] {
-    let before = old.document.as_ref().map(|document| document.digest.as_str());
-    let after = next.map(sha256);
-    let number = version.number;
-    let document = match (next, &after) {
-        (Some(text), Some(digest)) => {
-            let columns =
-                vec![key.into(), text.into(), digest.as_str().into(), number.into(), at.into(), change.who.into()];
-            (sql::SAVE, columns)
-        }
-        _ => (sql::REMOVE, vec![key.into()]),
-    };
-    let audit = vec![
-        number.into(),
-        at.into(),
-        change.who.into(),
-        change.action.into(),
-        key.into(),
-        change.detail.into(),
-        before.into(),
-        after.as_deref().into(),
-    ];
-    [document, (sql::AUDIT, audit), (sql::BUMP, vec![version.stamp().into()])]
-}
-
 fn entry(mut row: Row) -> Result<LogEntry, Damage> {
     Ok(LogEntry {
         version: row.int()?,
@@ -437,31 +379,14 @@ fn entry(mut row: Row) -> Result<LogEntry, Damage> {
     })
 }
 
-fn check_key(key: &str) -> Result<(), StoreError> {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.:-".contains(&byte);
+pub(crate) fn check_key(key: &str) -> Result<(), StoreError> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     if (1..=120).contains(&key.len()) && key.bytes().all(fits) { Ok(()) } else { Err(StoreError::Key) }
 }
 
-fn check_text(key: &str, text: &str) -> Result<(), StoreError> {
-    if text.len() > MAX_DOCUMENT {
-        return Err(StoreError::TooLarge { key: key.to_owned(), bytes: text.len() });
-    }
-    // PostgreSQL holds no NUL; what one engine takes, the other takes.
-    if text.contains('\0') {
-        return Err(StoreError::Nul { key: key.to_owned() });
-    }
-    Ok(())
-}
-
-fn sha256(text: &str) -> String {
+pub(crate) fn sha256(text: &str) -> String {
     digest(&SHA256, text.as_bytes()).as_ref().iter().fold(String::with_capacity(64), |mut hex, byte| {
         hex.extend([byte >> 4, byte & 15].map(|nibble| char::from_digit(nibble.into(), 16).unwrap_or_default()));
         hex
     })
-}
-
-fn stamp() -> Result<u128, StoreError> {
-    let mut bytes = [0; 16];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| StoreError::NoRandom)?;
-    Ok(u128::from_ne_bytes(bytes))
 }

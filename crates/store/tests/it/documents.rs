@@ -135,12 +135,12 @@ on_both! {
 
     async fn keys_are_exact_and_checked(stage) {
         let store = stage.store().await;
-        for key in ["", "A", "a b", "a/b", "ä", "a'", "a\0", &"k".repeat(121)] {
+        for key in ["", "a b", "a/b", "ä", "a'", "a\0", &"k".repeat(121)] {
             assert!(matches!(store.document(key).await, Err(StoreError::Key)), "{key:?}");
             let saved = store.save_document(key, "", &CHANGE, Expected::Any).await;
             assert!(matches!(saved, Err(StoreError::Key)), "{key:?}");
         }
-        let keys = ["a", "a.b", "a-b", "a_b", "a:b", "0", &"k".repeat(120)];
+        let keys = ["a", "A", "a.b", "a-b", "a_b", "a:b", "0", &"k".repeat(120)];
         for key in keys {
             store.save_document(key, key, &CHANGE, Expected::Absent).await.unwrap();
         }

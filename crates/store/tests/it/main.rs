@@ -10,10 +10,12 @@
 )]
 
 mod boundaries;
+mod connections;
 mod crash;
 mod documents;
 mod live;
 mod postgres;
 mod proxy;
+mod seal;
 mod sqlite;
 mod stage;
