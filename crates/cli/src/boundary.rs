@@ -74,12 +74,13 @@ impl Boundary {
 
     /// What an operator should know who declared more than the host holds.
     pub(crate) fn warning(&self, manifest: &Manifest) -> Option<String> {
-        let held = self.held.as_ref().filter(|held| held.class == Class::Advisory)?;
-        let declares = manifest.capabilities.network.is_some() || !manifest.capabilities.filesystem.read.is_empty();
-        let why = held.shortfall.as_deref().filter(|_| declares)?;
+        let held = self.held.as_ref()?;
+        let declared = unenforced(held, manifest);
+        let why = held.shortfall.as_deref().filter(|_| !declared.is_empty())?;
+        let (names, verb) = (declared.join(", "), if declared.len() == 1 { "is" } else { "are" });
         Some(format!(
-            "warning[W-CAP-001]: `capabilities.network` and `capabilities.filesystem.read` are not enforced: this host \
-             holds processes as `advisory`; {why}\n"
+            "warning[W-CAP-001]: for processes {names} {verb} not enforced: this host holds them as `{}`; {why}\n",
+            held.class
         ))
     }
 
@@ -88,7 +89,7 @@ impl Boundary {
     pub(crate) fn containment(
         &self,
         loaded: &Loaded,
-        (root, scratch): (&Path, &Path),
+        (root, scratch, home): (&Path, &Path, &Path),
         programs: Vec<PathBuf>,
         answers: &[SocketAddr],
     ) -> Containment {
@@ -98,6 +99,11 @@ impl Boundary {
             let manifest = &loaded.manifest;
             let own = tools::own_directory(held.class, manifest.capabilities.filesystem.workdir_exec);
             containment.grants = grants(loaded, root, programs);
+            if !held.has_own_files() {
+                // There is no mask for the runtime's home here, so nothing that is granted may hold it.
+                let granted = std::mem::take(&mut containment.grants).into_iter();
+                containment.grants = granted.flat_map(|grant| sandbox::grants_around(grant, home)).collect();
+            }
             containment.grants.extend([Grant::new(root, own), Grant::new(scratch, own)]);
             containment.private = Some(scratch.to_owned());
             containment.egress = crate::ways::egress(manifest, answers);
@@ -153,6 +159,19 @@ impl Held {
     }
 }
 
+/// What the manifest declares and this host does not hold processes to.
+fn unenforced(held: &Held, manifest: &Manifest) -> Vec<&'static str> {
+    let files = &manifest.capabilities.filesystem;
+    let advisory = held.class == Class::Advisory;
+    let found = [
+        (advisory && files.scope.is_some(), "`capabilities.filesystem.scope`"),
+        (advisory && !files.read.is_empty(), "`capabilities.filesystem.read`"),
+        (!held.has_own_files() && !files.read_only.is_empty(), "`capabilities.filesystem.read_only`"),
+        (advisory && manifest.capabilities.network.is_some(), "`capabilities.network`"),
+    ];
+    found.into_iter().filter_map(|(applies, name)| applies.then_some(name)).collect()
+}
+
 /// What the model is told of what holds processes.
 fn about(held: &Held, manifest: &Manifest) -> String {
     let mut text = String::from(
@@ -192,21 +211,42 @@ fn lies_in(path: &Path, root: &Path) -> bool {
     policy::lexical(path).starts_with(root) || path.canonicalize().is_ok_and(|real| real.starts_with(root))
 }
 
-/// Listed paths that give nothing, for the operator.
-pub(crate) fn idle_grants(manifest: &Manifest, root: &Path) -> Vec<String> {
-    let read = manifest.capabilities.filesystem.read.iter();
-    let told = read.filter_map(|path| {
-        let why = if lies_in(&path.absolute, root) {
-            "lies in the working directory, which processes may read anyway"
+/// What is listed and gives nothing, for the operator: paths, hosts, and programs that are not in `search`.
+pub(crate) fn idle_grants(
+    manifest: &Manifest,
+    (root, home): (&Path, &Path),
+    finds: impl Fn(&str) -> bool,
+) -> Vec<Failure> {
+    let idle = |message: String, hint: &'static str| Failure::unusable(message).code("W-CAP-002").hint(hint);
+    let capabilities = &manifest.capabilities;
+    let paths = capabilities.filesystem.read.iter().filter_map(|path| {
+        let (why, hint) = if lies_in(&path.absolute, root) {
+            ("lies in the working directory, which processes may read anyway", "remove it")
+        } else if lies_in(&path.absolute, home) {
+            ("lies in the runtime's home, which no process may use", "remove it")
         } else if path.absolute.symlink_metadata().is_err() {
-            "does not exist"
+            ("does not exist", "a relative path counts from the manifest's directory; `~` is your home")
         } else {
             return None;
         };
-        let name = crate::terminal::printable(&path.declared).into_owned();
-        Some(format!("warning[W-CAP-002]: `capabilities.filesystem.read`: `{name}` {why}\n"))
+        let name = crate::terminal::printable(&path.declared);
+        Some(idle(format!("`capabilities.filesystem.read`: `{name}` {why}"), hint))
     });
-    told.collect()
+    let listed = capabilities.network.iter().flat_map(|network| &network.allow);
+    let own = listed.filter(|entry| matches!(&entry.host, Host::Address(address) if address.is_loopback()));
+    let hosts = own.map(|entry| {
+        let message = format!("`capabilities.network.allow`: programs take `{entry}` for their own loopback and do not ask the proxy for it");
+        idle(message, "write `localhost` for a server of this host")
+    });
+    let programs = capabilities.shell.allow.iter().filter(|name| !finds(name.as_str())).map(|name| {
+        let message = format!("`capabilities.shell.allow`: no program `{}` is in PATH", name.as_str());
+        idle(message, "install it, or start `mur` with a PATH that holds it")
+    });
+    let variables =
+        capabilities.env.allow.iter().filter(|name| std::env::var_os(name.as_str()).is_none()).map(|name| {
+            idle(format!("`capabilities.env.allow`: `{}` is not set", name.as_str()), "export it before `mur run`")
+        });
+    paths.chain(hosts).chain(programs).chain(variables).collect()
 }
 
 /// What is reached without the proxy: a process's own servers, unless the host's are listed by that name.

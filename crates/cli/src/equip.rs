@@ -50,6 +50,8 @@ pub(crate) struct Equipment {
 
 /// What the tools of one session share beside its directories.
 pub(crate) struct Session<'a> {
+    /// The runtime's home, as a real path.
+    pub(crate) home: &'a Path,
     pub(crate) redactor: &'a Redactor,
     pub(crate) gateways: &'a Gateways,
     pub(crate) boundary: &'a Boundary,
@@ -70,7 +72,7 @@ pub(crate) fn equip(
         capabilities.filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
     let environment = Environment::open(&root).map_err(|error| unusable(&error))?;
     let mut warnings = Vec::new();
-    let rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
+    let mut rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
     let processes = scratch.map(|scratch| Arc::new(processes(loaded, workdir, &environment, scratch.path(), session)));
     for name in processes.iter().flat_map(|shared| shared.environment.withheld()) {
         warnings.push(format!(
@@ -78,29 +80,33 @@ pub(crate) fn equip(
         ));
     }
     if let Some(processes) = &processes {
-        warnings.extend(idle_grants(&loaded.manifest, environment.root()));
-        let missing =
-            capabilities.shell.allow.iter().filter(|name| processes.environment.program(name.as_str()).is_none());
-        warnings.extend(missing.map(|name| {
-            format!("warning[W-CAP-002]: `capabilities.shell.allow`: no program `{}` is in PATH\n", name.as_str())
-        }));
+        rules = rules.search(processes.environment.search().iter().cloned());
+        let finds = |name: &str| processes.environment.program(name).is_some();
+        let idle = idle_grants(&loaded.manifest, (environment.root(), session.home), finds);
+        warnings.extend(idle.iter().map(Failure::warning_line));
     }
     let tools = tools(loaded, &environment, processes.as_ref(), session.gateways).map_err(|error| unusable(&error))?;
     Ok(Equipment { tools, rules, warnings })
 }
 
 /// Makes the capsule's tools as a launch does, in the manifest's own directory, and drops them: finds what a
-/// launch would refuse of them.
-pub(crate) fn try_tools(loaded: &Loaded, redactor: &Redactor) -> Result<(), Failure> {
+/// launch would refuse of them. Gives what is listed for nothing.
+pub(crate) fn try_tools(loaded: &Loaded, home: &Path, redactor: &Redactor) -> Result<Vec<Failure>, Failure> {
     let dir = &loaded.dir;
     let (gateways, boundary) = (Gateways::default(), Boundary::none());
-    let session = Session { redactor, gateways: &gateways, boundary: &boundary, own: &[] };
+    let session = Session { home, redactor, gateways: &gateways, boundary: &boundary, own: &[] };
     let trial = || {
         let environment = Environment::open(dir)?;
         // Nothing is started, so no directory has to be there for it.
         let processes =
             starts_processes(&loaded.manifest).then(|| Arc::new(processes(loaded, dir, &environment, dir, &session)));
-        tools(loaded, &environment, processes.as_ref(), &gateways).map(drop)
+        tools(loaded, &environment, processes.as_ref(), &gateways)?;
+        let idle = processes.iter().flat_map(|processes| {
+            let finds = |name: &str| processes.environment.program(name).is_some();
+            // The workdir of a launch is not known here.
+            idle_grants(&loaded.manifest, (Path::new("/dev/null"), session.home), finds)
+        });
+        Ok(idle.collect())
     };
     trial().map_err(|error| unusable(&error))
 }
@@ -149,8 +155,14 @@ fn rules(loaded: &Loaded, home: &Home, workdir: &Path, root: &Path, warnings: &m
     let declared = loaded.manifest.capabilities.filesystem.read_only.iter();
     let declared: Vec<PathBuf> = declared.map(|path| workdir.join(path.as_str())).collect();
     for path in &declared {
-        if path.symlink_metadata().is_err() {
-            let name = path.strip_prefix(workdir).unwrap_or(path).display();
+        let name = path.strip_prefix(workdir).unwrap_or(path).display();
+        if !path.starts_with(root) {
+            let scope = root.strip_prefix(workdir).unwrap_or(root).display();
+            warnings.push(format!(
+                "warning[W-RUN-004]: `capabilities.filesystem.read_only`: `{name}` lies outside `scope`, so it is out of \
+                 reach anyway; for `{name}` below `{scope}` write `{scope}/{name}`\n"
+            ));
+        } else if path.symlink_metadata().is_err() {
             warnings.push(format!(
                 "warning[W-RUN-004]: `capabilities.filesystem.read_only`: nothing in the workdir is named `{name}` yet; \
                  patterns are not expanded\n"
@@ -201,8 +213,8 @@ fn processes(
     let directories = Directories { root: environment.root(), home: &home, tmp: &tmp };
     let variables = ProcessEnvironment::new(std::env::vars_os(), &grant, directories, session.redactor);
     let programs = capabilities.shell.allow.iter().filter_map(|name| variables.program(name.as_str()));
-    let containment =
-        session.boundary.containment(loaded, (environment.root(), scratch), programs.collect(), session.own);
+    let places = (environment.root(), scratch, session.home);
+    let containment = session.boundary.containment(loaded, places, programs.collect(), session.own);
     Processes {
         workdir: workdir.to_owned(),
         environment: variables,

@@ -130,6 +130,13 @@ impl Failure {
         self.print_as("warning", anstyle::AnsiColor::Yellow);
     }
 
+    /// As one line among others that warn, without colours.
+    pub(crate) fn warning_line(&self) -> String {
+        let code = self.code.map(|code| format!("[{code}]")).unwrap_or_default();
+        let hint = self.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("warning{code}: {}{hint}\n", self.message)
+    }
+
     fn print_as(&self, word: &str, colour: anstyle::AnsiColor) {
         if let Some(findings) = &self.findings {
             // A closed stderr leaves nobody to tell.

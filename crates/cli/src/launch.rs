@@ -27,7 +27,7 @@ use crate::credentials;
 use crate::equip::{self, equip, missing_grant, scratch, try_tools};
 use crate::export::Export;
 use crate::failure::Failure;
-use crate::place::{Belongings, given_workdir, made_workdir};
+use crate::place::{Belongings, given_workdir, made_workdir, real};
 use crate::resume::Earlier;
 use crate::scope::Scope;
 use crate::settings::{self, LateBoundaries};
@@ -91,7 +91,13 @@ impl Launch {
         };
         belongings.scratch = scratch(&loaded.manifest)?;
         let own = [address.socket()];
-        let shared = equip::Session { redactor: &redactor, gateways: &gateways, boundary: &boundary, own: &own };
+        let shared = equip::Session {
+            home: &real(&home),
+            redactor: &redactor,
+            gateways: &gateways,
+            boundary: &boundary,
+            own: &own,
+        };
         let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &shared)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
         warnings.extend(choices.warnings.iter().cloned());
@@ -269,7 +275,7 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
 pub(crate) struct Trial {
     /// Whatever the task, the workdir and the home are.
     pub(crate) refused: Vec<Failure>,
-    /// As the home and the environment are now.
+    /// As the home and the environment are now: credentials that do not resolve, and grants that give nothing.
     pub(crate) missing: Vec<Failure>,
 }
 
@@ -279,16 +285,23 @@ pub(crate) fn attempt(loaded: &Loaded) -> Trial {
     let manifest = &loaded.manifest;
     let redactor = Redactor::new();
     let mut refused: Vec<Failure> = Boundary::find(manifest, None, None).require().err().into_iter().collect();
-    let missing = match Home::from_env() {
-        Ok(home) => credentials::missing(manifest, &home),
-        Err(error) => vec![record_failure(&error)],
+    let home = Home::from_env();
+    let missing = match &home {
+        Ok(home) => credentials::missing(manifest, home),
+        Err(error) => vec![record_failure(error)],
     };
+    // A path that holds nothing and in which nothing lies.
+    let home = home.map_or_else(|_| "/dev/null".into(), |home| real(&home));
     refused.extend(choices::faults(manifest));
+    let mut idle = Vec::new();
     if manifest::unsupported(loaded).is_empty() {
         // A tool that this version does not have cannot be made, which is told already.
-        refused.extend(try_tools(loaded, &redactor).err());
+        match try_tools(loaded, &home, &redactor) {
+            Ok(found) => idle = found,
+            Err(failure) => refused.push(failure),
+        }
     }
-    let missing = missing.into_iter().map(|failure| failure.code("W-RUN-005")).collect();
+    let missing = missing.into_iter().map(|failure| failure.code("W-RUN-005")).chain(idle).collect();
     Trial { refused, missing }
 }
 

@@ -146,6 +146,14 @@ fn not_protected(held: &Held, manifest: &Manifest) -> Vec<&'static str> {
         no_masks,
         "A process can change the mode, owner, times and attributes of any file of your account, and look at them; contents are held.",
     );
+    say(
+        !advisory && no_masks && !capabilities.filesystem.read_only.is_empty(),
+        "`read_only` is enforced by the reviews of calls alone: a process can change what it names.",
+    );
+    say(
+        manifest.grants(manifest::BuiltinTool::ShellExec),
+        "A command of `shell_exec` can start any program that it can read, not only those of `shell.allow`.",
+    );
     let reads = !advisory && !capabilities.filesystem.read.is_empty();
     say(reads, "A socket in a directory of `filesystem.read` can be connected to.");
     say(
@@ -234,6 +242,9 @@ pub(crate) fn print(scope: &Scope, as_json: bool) -> Result<(), Failure> {
 /// One line for each key, and for each item of a list below it.
 fn text(report: &Value) -> String {
     let mut text = String::new();
+    if report.get("achieved_containment").is_some_and(Value::is_null) {
+        text.push_str("no tool of this capsule starts a process, so there is nothing to contain\n");
+    }
     for (key, value) in report.as_object().into_iter().flatten() {
         line(&mut text, key, value, 0);
     }

@@ -37,7 +37,9 @@ pub(crate) fn failure(error: &StoreError) -> Failure {
 
 /// What relative patterns and `~` of rules are taken under.
 pub(crate) fn base(workdir: &Path) -> Base {
-    Base::new(workdir, operator_home())
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let search = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    Base::new(workdir, operator_home()).search(search)
 }
 
 /// The operator's own directory: what `~` stands for in rules and in commands.

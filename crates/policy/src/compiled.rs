@@ -222,12 +222,17 @@ impl Compiled {
         })
     }
 
-    /// What a command's paths and file name patterns run into, as the file system is now.
-    pub(crate) fn command_paths(&self, analysis: &Analysis, links: &LinkIndex) -> Vec<PathFinding> {
+    /// What a command's paths and file name patterns run into, as the file system is now; and its programs, which a
+    /// shell finds in these directories.
+    pub(crate) fn command_paths(&self, analysis: &Analysis, links: &LinkIndex, search: &[PathBuf]) -> Vec<PathFinding> {
         let cwds = analysis.directories();
         let one = |operation, path: &Path| self.path_of_process(operation, path, cwds, links);
         let mut found: Vec<PathFinding> =
             analysis.paths().iter().filter_map(|effect| one(effect.operation, &effect.path)).collect();
+        if self.governs_paths(Operation::Execute) {
+            let programs = analysis.programs().filter_map(|name| found_in(search, name));
+            found.extend(programs.filter_map(|program| one(Operation::Execute, &program)));
+        }
         let mut left = MAX_ENTRIES;
         for effect in analysis.patterns().iter().filter(|effect| self.governs_paths(effect.operation)) {
             match expand(&effect.base, &effect.pattern, &mut left) {
@@ -255,7 +260,10 @@ impl Compiled {
         match self.command(&analysis) {
             Some(CommandFinding::Rule(matched) | CommandFinding::MayRun(matched)) => Verdict::Blocked(matched),
             Some(CommandFinding::NotAnalyzable(why)) => Verdict::Unclear(why),
-            None => self.command_paths(&analysis, &LinkIndex::new(&base.workdir)).into_iter().next().into(),
+            None => {
+                let links = LinkIndex::new(&base.workdir);
+                self.command_paths(&analysis, &links, &base.search).into_iter().next().into()
+            }
         }
     }
 
@@ -277,6 +285,11 @@ impl Compiled {
     pub(crate) fn layers(&self) -> &[Arc<Layer>] {
         &self.layers
     }
+}
+
+/// The first program of this name, as a shell finds it.
+fn found_in(search: &[PathBuf], name: &str) -> Option<PathBuf> {
+    search.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
 /// What the rules say to an operator who asks.

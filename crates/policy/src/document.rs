@@ -32,13 +32,22 @@ pub struct Base {
     pub workdir: PathBuf,
     /// An absolute path.
     pub home: PathBuf,
+    /// Where a shell looks for programs, first to last. They matter to rules about paths that are run.
+    pub search: Vec<PathBuf>,
 }
 
 impl Base {
     /// A base of these two directories.
     #[must_use]
     pub fn new(workdir: impl AsRef<Path>, home: impl AsRef<Path>) -> Self {
-        Self { workdir: crate::lexical(workdir.as_ref()), home: crate::lexical(home.as_ref()) }
+        Self { workdir: crate::lexical(workdir.as_ref()), home: crate::lexical(home.as_ref()), search: Vec::new() }
+    }
+
+    /// The same where programs are found in these directories.
+    #[must_use]
+    pub fn search(mut self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.search = directories.into_iter().collect();
+        self
     }
 
     /// The absolute path that a path or the beginning of a pattern means.

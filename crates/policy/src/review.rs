@@ -18,9 +18,9 @@ use gated::TaskGates;
 
 use crate::boundaries::{Boundaries, InMemory, Unreadable};
 use crate::compiled::{CommandFinding, Compiled, PathFinding};
+use crate::connect::{ClearedCall, Connectors, FixedConnections, Standing, judge};
 use crate::links::{FileId, LinkIndex};
 use crate::shell::Analysis;
-use crate::connect::{ClearedCall, Connectors, FixedConnections, Standing, judge};
 use crate::{Action, Effect, Match, Operation, Projection, Rules, Target, Tree};
 
 /// Which of the two reviews spoke.
@@ -288,11 +288,11 @@ impl Case {
             Target::Command(_) | Target::Argv(_) if compiled.is_empty() => {}
             Target::Command(text) => {
                 let analysis = analysis.get_or_init(|| Analysis::of_text(text, self.cwd(), self.rules.operator_home()));
-                blockers.extend(command(analysis, compiled, links));
+                blockers.extend(command(analysis, compiled, links, &self.rules));
             }
             Target::Argv(argv) => {
                 let analysis = analysis.get_or_init(|| Analysis::of_argv(argv, self.cwd(), self.rules.operator_home()));
-                blockers.extend(command(analysis, compiled, links));
+                blockers.extend(command(analysis, compiled, links, &self.rules));
             }
             // It has been judged, by grants and not by rules.
             Target::Connected { .. } => {}
@@ -317,9 +317,9 @@ struct Judged {
 }
 
 /// What the operator's rules say about a command and the paths that it names.
-fn command(analysis: &Analysis, compiled: &Compiled, links: &LinkIndex) -> Vec<Blocker> {
+fn command(analysis: &Analysis, compiled: &Compiled, links: &LinkIndex, rules: &Rules) -> Vec<Blocker> {
     let own = compiled.command(analysis).map(Blocker::command);
-    let paths = compiled.command_paths(analysis, links).into_iter().map(Blocker::path);
+    let paths = compiled.command_paths(analysis, links, rules.search_directories()).into_iter().map(Blocker::path);
     let mut blockers: Vec<Blocker> = Vec::new();
     for blocker in own.into_iter().chain(paths) {
         if !blockers.contains(&blocker) {
@@ -485,7 +485,7 @@ impl Permit {
             blockers.extend(found.map(Blocker::path));
             let argv: Vec<Cow<'_, str>> = argv.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
             let analysis = Analysis::of_argv(&argv, cwd, self.case.rules.operator_home());
-            blockers.extend(command(&analysis, &self.compiled, &self.links));
+            blockers.extend(command(&analysis, &self.compiled, &self.links, &self.case.rules));
         }
         if blockers.is_empty() {
             let rules = Some((Arc::clone(&self.case.rules), Arc::clone(&self.compiled)));

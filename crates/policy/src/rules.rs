@@ -16,6 +16,7 @@ pub struct Rules {
     read_only: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     operator_home: PathBuf,
+    search: Vec<PathBuf>,
 }
 
 impl Rules {
@@ -23,7 +24,7 @@ impl Rules {
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
         let root = lexical(&root);
-        Self { operator_home: root.clone(), root, read_only: Vec::new(), hidden: Vec::new() }
+        Self { operator_home: root.clone(), root, read_only: Vec::new(), hidden: Vec::new(), search: Vec::new() }
     }
 
     /// Adds a path below which nothing may be changed. A relative one is taken under the root.
@@ -45,6 +46,17 @@ impl Rules {
     pub fn home(mut self, path: impl AsRef<Path>) -> Self {
         self.operator_home = lexical(path.as_ref());
         self
+    }
+
+    /// Says where a shell of the agent looks for programs, first to last.
+    #[must_use]
+    pub fn search(mut self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.search = directories.into_iter().collect();
+        self
+    }
+
+    pub(crate) fn search_directories(&self) -> &[PathBuf] {
+        &self.search
     }
 
     /// What `~` in a command is taken for.

@@ -192,6 +192,14 @@ impl Analysis {
         &self.commands
     }
 
+    /// The programs that it runs and names without a directory, each once.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
+        let mut seen = HashSet::new();
+        let named = self.commands.iter().filter(|simple| !simple.possible);
+        let named = named.filter_map(|simple| simple.words.first()?.known());
+        named.filter(move |name| !name.is_empty() && !name.contains('/') && seen.insert(*name))
+    }
+
     /// What programs are given that may run it.
     pub(crate) fn suspects(&self) -> &[Suspect] {
         &self.suspects

@@ -87,13 +87,37 @@ fn kept_from_others(top: &Path, most: usize) -> Vec<PathBuf> {
     kept
 }
 
-/// The largest parts of a directory in which none of these lies.
+/// What a grant gives without a path that lies in it, for a host on which nothing can be masked: the largest parts in
+/// which the path, a real one, does not lie. What is made beside them later is not granted.
+#[must_use]
+pub fn grants_around(grant: Grant, hidden: &Path) -> Vec<Grant> {
+    let Ok(real) = fs::canonicalize(&grant.path) else { return vec![grant] };
+    if real.starts_with(hidden) {
+        return Vec::new();
+    }
+    if !hidden.starts_with(&real) {
+        return vec![grant];
+    }
+    let mut parts = Vec::new();
+    split(&real, &[hidden.to_owned()], &mut parts);
+    parts.into_iter().map(|part| Grant { path: part, ..grant.clone() }).collect()
+}
+
+/// The largest parts of a directory in which none of these lies. A link counts as what it leads to, and is left out
+/// where one of these lies in that or the other way round.
 fn split(path: &Path, around: &[PathBuf], parts: &mut Vec<PathBuf>) {
     if !around.iter().any(|secret| secret.starts_with(path)) {
         parts.push(path.to_owned());
     } else if let Ok(entries) = fs::read_dir(path) {
         for entry in entries.flatten().filter(|entry| !around.contains(&entry.path())) {
-            split(&entry.path(), around, parts);
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            let leads = is_link.then(|| fs::canonicalize(entry.path())).and_then(Result::ok);
+            let shows = |secret: &PathBuf| {
+                leads.as_ref().is_some_and(|real| real.starts_with(secret) || secret.starts_with(real))
+            };
+            if !around.iter().any(shows) {
+                split(&entry.path(), around, parts);
+            }
         }
     }
 }
@@ -103,6 +127,28 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn a_grant_around_a_path_gives_everything_else_and_no_way_to_it() {
+        let folder = make(&[("a", 0o644), ("d/", 0o755), ("d/kept/", 0o755), ("d/kept/key", 0o600), ("d/b", 0o644)]);
+        let top = folder.path().canonicalize().unwrap();
+        let at = |path: &str| top.join(path);
+        for (name, to) in [("to-kept", "d/kept"), ("to-key", "d/kept/key"), ("to-d", "d"), ("to-a", "a")] {
+            std::os::unix::fs::symlink(at(to), at(name)).unwrap();
+        }
+        let around = |path: &str| {
+            let parts = grants_around(Grant::new(at(path), Access::Read), &at("d/kept"));
+            parts.into_iter().map(|part| part.path).collect::<BTreeSet<_>>()
+        };
+        let set = |paths: &[&str]| paths.iter().map(|path| at(path)).collect::<BTreeSet<_>>();
+        assert_eq!(around(""), set(&["a", "d/b", "to-a"]));
+        assert_eq!(around("d"), set(&["d/b"]));
+        assert_eq!(around("to-d"), set(&["d/b"]));
+        assert_eq!(around("a"), set(&["a"]));
+        for hidden in ["d/kept", "d/kept/key", "to-kept", "to-key"] {
+            assert_eq!(around(hidden), BTreeSet::new(), "{hidden}");
+        }
+    }
 
     fn make(paths: &[(&str, u32)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();

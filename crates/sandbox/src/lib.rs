@@ -71,7 +71,7 @@ pub use cgroup::Cgroup;
 pub use confinement::{Class, Confinement, Limits, Stdin};
 pub use enforcement::{Enforcement, Namespace, Namespaces};
 pub use error::{Field, SandboxError, Step};
-pub use grants::system_grants;
+pub use grants::{grants_around, system_grants};
 pub use harden::harden_self;
 pub use helper::helper_main;
 pub use host::{Host, Missing};

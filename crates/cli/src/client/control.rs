@@ -38,9 +38,14 @@ impl From<Trouble> for Denied {
 impl From<Denied> for Failure {
     fn from(denied: Denied) -> Self {
         match denied {
-            Denied::Refused { status, sentence } => Self::failed(format!("{sentence} (HTTP {status})"))
-                .code("E-RUN-042")
-                .hint("`mur control show` lists what may be changed"),
+            Denied::Refused { status, sentence } => {
+                let hint = if sentence.contains("has not been injected") {
+                    "`mur control secret NAME` injects it"
+                } else {
+                    "`mur control show` lists what may be changed"
+                };
+                Self::failed(format!("{sentence} (HTTP {status})")).code("E-RUN-042").hint(hint)
+            }
             Denied::Trouble(trouble) => trouble.into(),
         }
     }

@@ -410,3 +410,63 @@ fn a_path_of_the_working_directory_cannot_be_made_to_lead_elsewhere_by_a_grant()
     assert!(results[0].contains("made") && results[1].contains("over"), "{results:?}");
     assert!(!results[1].contains("the operator's"), "{}", results[1]);
 }
+
+#[test]
+fn a_grant_that_holds_the_home_shows_the_rest_and_not_the_home() {
+    let stage = || {
+        let commands =
+            ["cat ../notes; wc -c < ../home/trace.key && echo READ; ls ../home/sessions; echo x >> kept/it; echo over"];
+        let stage = stage(&commands, "  filesystem: { read: [\"..\"], read_only: [kept] }\n");
+        fs::create_dir_all(stage.path("work/kept")).unwrap();
+        fs::write(stage.path("work/kept/it"), "").unwrap();
+        fs::write(stage.path("notes"), "NOTES").unwrap();
+        stage
+    };
+    let check = |stage: &Stage, ran: &Ran| {
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        let result = &stage.results()[0];
+        assert!(result.contains("NOTES") && result.contains("over"), "{result}");
+        assert!(!result.contains("READ") && !result.contains("ses_"), "{result}");
+    };
+    let first = stage();
+    if class(&first.mur) == "sealed" {
+        let ran = Ran::of(&mut first.command(&["--task", "do it"]));
+        check(&first, &ran);
+        assert!(!ran.stderr.contains("W-CAP-001"), "{ran:?}");
+        assert_eq!(fs::read_to_string(first.path("work/kept/it")).unwrap(), "");
+    }
+    let second = stage();
+    let Some(mut lacking) = lacking("user", &second.command(&["--task", "do it"])) else { return };
+    let ran = Ran::of(&mut lacking);
+    check(&second, &ran);
+    // What does not hold there is said.
+    assert!(
+        ran.stderr.contains("warning[W-CAP-001]: for processes `capabilities.filesystem.read_only` is not enforced")
+    );
+    let not_protected = second.trace()[0]["effective_grants"]["filesystem_boundary"]["not_protected"].to_string();
+    assert!(not_protected.contains("`read_only` is enforced by the reviews of calls alone"), "{not_protected}");
+}
+
+#[test]
+fn what_is_listed_and_gives_nothing_is_told_at_the_launch_and_by_a_check() {
+    let more = "  filesystem: { scope: src, read_only: [tests], read: [../nowhere, ../home] }\n  \
+                network: { allow: [\"127.0.0.1:9\", \"localhost:9\"] }\n  env: { allow: [MUR_NOT_SET] }\n";
+    let stage = stage(&["true"], more);
+    fs::create_dir_all(stage.path("work/src")).unwrap();
+    fs::create_dir_all(stage.path("work/tests")).unwrap();
+    let told = [
+        "`capabilities.filesystem.read`: `../nowhere` does not exist",
+        "`capabilities.filesystem.read`: `../home` lies in the runtime's home",
+        "`capabilities.network.allow`: programs take `127.0.0.1:9` for their own loopback",
+        "`capabilities.env.allow`: `MUR_NOT_SET` is not set",
+    ];
+    let ran = Ran::of(&mut stage.command(&["--task", "do it"]));
+    let check = Ran::of(stage.mur.command(&["check", &stage.path("agent")]).env("MODEL_KEY", "k"));
+    for (ran, what) in [(&ran, "run"), (&check, "check")] {
+        assert_eq!(ran.status, Some(0), "{what}: {ran:?}");
+        let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("W-CAP-002")).collect();
+        assert_eq!(lines.len(), told.len(), "{what}: {ran:?}");
+        assert!(told.iter().zip(&lines).all(|(told, line)| line.contains(told)), "{what}: {lines:?}");
+    }
+    assert!(ran.stderr.contains("W-RUN-004") && ran.stderr.contains("write `src/tests`"), "{ran:?}");
+}

@@ -26,6 +26,7 @@ fn a_fresh_host_has_every_row_and_nothing_fails() {
         [
             "mur",
             "kernel",
+            "account",
             "containment",
             "landlock",
             "seccomp",

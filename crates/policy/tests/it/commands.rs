@@ -425,3 +425,26 @@ proptest! {
         prop_assert_eq!(verdict(&rule("prefix", "rm -rf"), &text), "allowed");
     }
 }
+
+#[test]
+fn a_rule_on_what_is_executed_covers_a_program_that_is_found_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for name in ["first", "second"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(root.join(name).join("tool"), "").unwrap();
+    }
+    std::fs::write(root.join("second/other"), "").unwrap();
+    let rule = |pattern: &str| {
+        let rule = json!({"id": "r", "type": "path", "match": "exact", "pattern": root.join(pattern), "operations": ["execute"]});
+        compiled(&rule.to_string())
+    };
+    let base = base().search(["first", "second"].map(|name| root.join(name)));
+    let blocked = |pattern: &str, text: &str| rule(pattern).test_command(text, &base) != Verdict::Allowed;
+    for text in ["tool", "a && 'to'ol x", "env A=1 nice tool", "sh -c 'tool; true'", "echo $(tool)", "xargs tool"] {
+        assert!(blocked("first/tool", text), "{text}");
+        // It is not what a shell would find.
+        assert!(!blocked("second/tool", text), "{text}");
+    }
+    assert!(blocked("second/other", "other") && !blocked("second/other", "tool other"));
+}

@@ -60,7 +60,7 @@ pub(crate) enum ProcessError {
     Start(#[from] SandboxError),
     /// Nothing above the path, up to the root, is a work tree.
     #[error(
-        "`{path}` is not in a git work tree: neither it nor a directory above it, up to the working directory, holds a usable `.git`"
+        "`{path}` is not in a git work tree: neither it nor a directory above it, within what the agent may use, holds a usable `.git`"
     )]
     NotRepository {
         /// As the agent wrote it.

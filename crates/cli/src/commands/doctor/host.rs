@@ -15,6 +15,7 @@ pub(super) fn rows() -> Vec<Row> {
     let mut rows = vec![
         Row::ok("mur", format!("version {} for {}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH)),
         kernel(&host),
+        account(rustix::process::geteuid().is_root()),
         containment(&host),
     ];
     rows.extend(Layer::ALL.map(|layer| found(&host, layer)));
@@ -27,6 +28,15 @@ fn kernel(host: &Host) -> Row {
         return Row::warn("kernel", "unknown: `/proc` cannot be read", "mount `/proc`");
     }
     Row::ok("kernel", format!("{} {}", std::env::consts::OS, host.kernel))
+}
+
+/// Whose rights the runtime has, and processes that nothing holds.
+fn account(is_root: bool) -> Row {
+    if is_root {
+        let hint = "use an account of its own: what the kernel does not hold processes to, root can do";
+        return Row::warn("account", "root", hint);
+    }
+    Row::ok("account", "an ordinary user")
 }
 
 /// What processes of an agent are held by here.

@@ -127,7 +127,7 @@ async fn looking_changes_nothing() {
 #[tokio::test]
 async fn no_repository_and_one_above_the_root_are_told_plainly() {
     let host = Host::new();
-    let none = "`.` is not in a git work tree: neither it nor a directory above it, up to the working directory, holds a usable `.git`. Nothing ran.";
+    let none = "`.` is not in a git work tree: neither it nor a directory above it, within what the agent may use, holds a usable `.git`. Nothing ran.";
     assert_eq!(host.call(&status(&host), json!({})).await.text, none);
     git(&host.beside(""), &["init", "-q"]);
     let seen = host.call(&diff(&host), json!({})).await;
