@@ -114,7 +114,10 @@ enum Step {
 async fn take(store: &Store, step: Step) {
     let edit = match step {
         Step::Grant => return grant(store, "c1", "triage", "search").await.unwrap(),
-        Step::Discover(tools) => return drop(discover(store, "c1", tools).await.unwrap()),
+        Step::Discover(tools) => {
+            discover(store, "c1", tools).await.unwrap();
+            return;
+        }
         Step::Put(connection) => return put(store, connection).await,
         Step::Revoke => |record: &mut Connections| record.revoke("triage", "c1", "search"),
         Step::Enable(true) => |record: &mut Connections| record.enable("tickets", true),
