@@ -20,6 +20,8 @@ struct Piece {
     after: u64,
     /// Its last frame.
     upto: u64,
+    /// The version of the stream that it was read from.
+    version: usize,
     bytes: Bytes,
 }
 
@@ -27,8 +29,9 @@ impl Pieces {
     /// All frames after this one as they go out, and the last of them; nothing when they are no matter of one piece.
     pub(crate) fn after(&self, stream: &Stream, after: u64) -> Option<(u64, Bytes)> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = stream.last();
-        if let Some(piece) = kept.as_ref().filter(|piece| (piece.after, piece.upto) == (after, newest)) {
+        let (version, newest) = (stream.version(), stream.last());
+        let is_it = |piece: &&Piece| (piece.after, piece.upto, piece.version) == (after, newest, version);
+        if let Some(piece) = kept.as_ref().filter(is_it) {
             return Some((newest, piece.bytes.clone()));
         }
         let batch = stream.after(after, FRAMES);
@@ -46,7 +49,7 @@ impl Pieces {
             batch.frames.iter().for_each(|frame| bytes.extend_from_slice(&frame.sse()));
             bytes.freeze()
         };
-        *kept = Some(Piece { after, upto, bytes: bytes.clone() });
+        *kept = Some(Piece { after, upto, version, bytes: bytes.clone() });
         Some((upto, bytes))
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use secrets::Redactor;
 use tokio::sync::oneshot;
 use vocab::{ContextId, Lane, Origin, TaskId, TaskSource, TaskState, TraceContext, Trust};
 
@@ -116,6 +117,8 @@ pub(crate) struct Board {
     ended: VecDeque<TaskId>,
     /// Bytes of the texts of ended tasks.
     ended_bytes: usize,
+    /// How many values the texts are known to be free of.
+    known: usize,
     contexts: HashMap<ContextId, Known>,
     /// Those that may be forgotten, the one that was quiet for longest first.
     idle: BTreeMap<u64, ContextId>,
@@ -262,6 +265,26 @@ impl Board {
         self.tasks.get_mut(task)?.question.take()
     }
 
+    /// Takes out of all texts what has become secret since this was last called.
+    pub(crate) fn refresh(&mut self, redactor: &Redactor) {
+        let known = redactor.known();
+        if known == self.known {
+            return;
+        }
+        self.known = known;
+        for Entry { view, .. } in self.tasks.values_mut() {
+            let TaskView { text, message, response, message_id, .. } = view;
+            for text in [message, response, message_id].into_iter().flatten().chain([text]) {
+                let hidden = redactor.redact(text);
+                if hidden.count() > 0 {
+                    *text = hidden.as_str().into();
+                }
+            }
+        }
+        let ended = self.ended.iter().filter_map(|task| self.tasks.get(task));
+        self.ended_bytes = ended.map(|entry| entry.view.bytes()).sum();
+    }
+
     pub(crate) fn view(&self, task: &TaskId) -> Option<&TaskView> {
         self.tasks.get(task).map(|entry| &entry.view)
     }
@@ -289,8 +312,7 @@ impl Board {
     /// Remembers whose a context is: that of whoever came first, until the operator joins in. What the
     /// operator says there is for nobody who is not the operator.
     fn claim(&mut self, context: &ContextId, owner: Caller) {
-        let known =
-            self.contexts.entry(context.clone()).or_insert(Known { owner, live: 0, idle: None, left: 0 });
+        let known = self.contexts.entry(context.clone()).or_insert(Known { owner, live: 0, idle: None, left: 0 });
         known.live += 1;
         if owner == Caller::Operator {
             known.owner = owner;

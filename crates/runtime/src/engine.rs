@@ -318,11 +318,13 @@ impl Session {
     async fn run(
         &mut self,
         shared: &Shared,
-        work: Work,
+        mut work: Work,
         opened: Result<Reopened, RecordError>,
     ) -> Result<TaskReport, RecordError> {
         self.tasks += 1;
         let mut stop = work.stop.clone();
+        // More may be known to be secret than when the task came.
+        work.text = shared.outbox.redactor().redact(&work.text).as_str().into();
         let route = Route::find(&self.fixed.guidance, work.action.as_deref(), &work.text);
         let mut message = Message::user(task_text(&work));
         let note = route.as_ref().and_then(Route::note);
@@ -334,7 +336,7 @@ impl Session {
             Err(error) => return self.unopened(shared, &place, &error),
         };
         let history = if work.continues { history } else { Vec::new() };
-        let mut talk = Talk::new(&self.fixed, record, history, self.fixed.control.snapshot().choice);
+        let mut talk = Talk::new(&self.fixed, record, history, shared.outbox.redactor().clone());
         talk.append(&message)?;
         shared.state(&work.task, TaskState::Working, Said::default());
         let action = work.action.as_deref().map(StructuralAction::named).unwrap_or_default();

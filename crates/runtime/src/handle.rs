@@ -234,7 +234,9 @@ impl SessionHandle {
 
 impl Shared {
     pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        board.refresh(self.outbox.redactor());
+        board
     }
 
     pub(crate) fn submit(&self, caller: Caller, new: NewTask) -> Result<TaskView, RequestError> {
@@ -252,7 +254,7 @@ impl Shared {
             state: TaskState::Submitted,
             message: None,
             response: None,
-            message_id: new.message_id.map(Arc::from),
+            message_id: new.message_id.map(|id| self.outbox.redactor().redact(&id).as_str().into()),
             text: self.outbox.redactor().redact_owned(new.text).into_string().into(),
             origin,
             trust,

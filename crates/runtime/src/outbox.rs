@@ -55,7 +55,8 @@ impl Outbox {
         telemetry: Option<Arc<dyn Telemetry>>,
         redactor: Redactor,
     ) -> Self {
-        Self { trace: Mutex::new(trace), observer: Mutex::new(observer), stream: Stream::new(), telemetry, redactor }
+        let stream = Stream::new(redactor.clone());
+        Self { trace: Mutex::new(trace), observer: Mutex::new(observer), stream, telemetry, redactor }
     }
 
     pub(crate) fn redactor(&self) -> &Redactor {

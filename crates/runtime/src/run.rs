@@ -120,6 +120,8 @@ impl Run<'_> {
         let traceparent = self.fixed.measured.then_some(span);
         let params = CallParams { max_tokens: self.settings.max_tokens, traceparent };
         self.fixed.control.applied(&self.place, &self.settings)?;
+        // A secret may have been injected since the estimate.
+        self.talk.turn_to(self.fixed, self.settings.choice);
         let Some((driver, wire)) = self.fixed.driver(self.settings.choice).zip(self.talk.wire()) else {
             return Ok(self.step(Event::InferenceFailed("the driver choice in use has no driver".to_owned())));
         };
@@ -219,7 +221,9 @@ impl Run<'_> {
     }
 
     /// Writes the task's last line and hands on what the session has used now.
-    pub(crate) fn finish(self, end: End) -> Result<TaskReport, RecordError> {
+    pub(crate) fn finish(self, mut end: End) -> Result<TaskReport, RecordError> {
+        // It may be the text of an earlier turn, and more may be known to be secret by now.
+        end.reply = self.shared.outbox.redactor().redact_owned(end.reply).into_string();
         let line = TaskEnd {
             task_id: &self.place.task,
             status: end.status,

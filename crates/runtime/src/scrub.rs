@@ -3,10 +3,18 @@
 //! A model is given no secret, so one in its answer came by a leak or by chance. It must reach neither a
 //! record nor the next request, and the two must stay the same. A call whose input holds one does not run:
 //! running it with the value would spend a secret, running it without would do something else.
+//!
+//! A value may also stand in a conversation before the session learns that it is a secret. So what is kept and sent
+//! again is gone through anew once there is a new value; a record that was written before stays as it is.
+
+use std::collections::HashMap;
 
 use fence::{ModelText, Unfenced};
 use secrets::Redactor;
-use vocab::{Arguments, MessageId, Part, ToolCall};
+use serde_json::{Map, Value};
+use vocab::{Arguments, Message, MessageId, Part, Role, ToolCall};
+
+use crate::stream::StreamEvent;
 
 const SECRET_INPUT: &str = "its input holds a value that this session keeps secret";
 
@@ -49,4 +57,166 @@ fn clean_call(call: ToolCall, redactor: &Redactor) -> ToolCall {
         }
     };
     ToolCall { id, name, arguments }
+}
+
+/// How `fence` spells its markers: what stands between is redacted, a marker never is.
+const OPENER: &str = "<untrusted-content source=";
+const OPENER_END: &str = ">\n";
+const CLOSER: &str = "</untrusted-content>";
+
+/// Takes out of a history what has become secret since; whether there was anything.
+pub(crate) fn history(messages: &mut [Message], redactor: &Redactor) -> bool {
+    let mut changed = false;
+    let mut renamed: HashMap<String, String> = HashMap::new();
+    for message in messages {
+        let before = message.content.len();
+        message.content.retain_mut(|part| match part {
+            Part::Thinking(_) => clean(part.clone(), redactor).is_some(),
+            Part::ToolCall(call) => {
+                changed |= past_call(call, redactor, &mut renamed);
+                true
+            }
+            Part::Text(_) | Part::Image { .. } => {
+                changed |= text_part(part, redactor);
+                true
+            }
+        });
+        changed |= message.content.len() < before;
+        if before > 0 && message.content.is_empty() && message.role == Role::Assistant {
+            // No provider takes a message that says nothing.
+            message.content.push(Part::Text(ModelText::unfenced(Unfenced::Model, "[redacted]")));
+        }
+        if let Some(id) = message.tool_call_id.as_mut()
+            && let Some(new) = renamed.get(id)
+        {
+            id.clone_from(new);
+        }
+    }
+    changed
+}
+
+/// A call that was made already: what it was about stays as readable as it can.
+fn past_call(call: &mut ToolCall, redactor: &Redactor, renamed: &mut HashMap<String, String>) -> bool {
+    let mut changed = text(&mut call.name, redactor);
+    if !redactor.is_clean(&call.id) {
+        let new = format!("call_{}", MessageId::new());
+        renamed.insert(std::mem::replace(&mut call.id, new.clone()), new);
+        changed = true;
+    }
+    changed
+        | match &mut call.arguments {
+            Arguments::Object(input) => object(input, redactor),
+            Arguments::Malformed { raw, .. } => text(raw, redactor),
+        }
+}
+
+fn object(map: &mut Map<String, Value>, redactor: &Redactor) -> bool {
+    let mut changed = false;
+    for value in map.values_mut() {
+        changed |= json(value, redactor);
+    }
+    if map.keys().any(|key| !redactor.is_clean(key)) {
+        let pairs = std::mem::take(map).into_iter();
+        *map = pairs.map(|(key, value)| (redactor.redact_owned(key).into_string(), value)).collect();
+        changed = true;
+    }
+    changed
+}
+
+fn json(value: &mut Value, redactor: &Redactor) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(number) => {
+            let mut digits = number.to_string();
+            let changed = text(&mut digits, redactor);
+            if changed {
+                *value = Value::String(digits);
+            }
+            changed
+        }
+        Value::String(leaf) => text(leaf, redactor),
+        Value::Array(values) => values.iter_mut().fold(false, |changed, value| json(value, redactor) | changed),
+        Value::Object(map) => object(map, redactor),
+    }
+}
+
+fn text(text: &mut String, redactor: &Redactor) -> bool {
+    let hidden = redactor.redact(text);
+    let changed = hidden.count() > 0;
+    if changed {
+        *text = hidden.into_string();
+    }
+    changed
+}
+
+/// A text part, its markers left alone; whether it held anything.
+fn text_part(part: &mut Part, redactor: &Redactor) -> bool {
+    let Part::Text(kept) = part else { return false };
+    let hidden = redactor.redact(kept.as_str());
+    if hidden.count() == 0 {
+        return false;
+    }
+    let hidden = if kept.source().is_some() { fenced(kept.as_str(), redactor) } else { hidden.into_string() };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it is the text that was let in before, with marks in the place of values and every fence marker as it was"
+    )]
+    let clean = ModelText::restore(hidden, kept.source());
+    *kept = clean;
+    true
+}
+
+fn fenced(whole: &str, redactor: &Redactor) -> String {
+    let opener = whole
+        .strip_prefix(OPENER)
+        .and_then(|rest| rest.find(OPENER_END))
+        .map_or(0, |name| OPENER.len() + name + OPENER_END.len());
+    let (opener, rest) = whole.split_at_checked(opener).unwrap_or(("", whole));
+    let (content, closing) = rest.rfind(CLOSER).and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, ""));
+    let (closer, after) = closing.split_at_checked(CLOSER.len()).unwrap_or(("", closing));
+    [opener, redactor.redact(content).as_str(), closer, redactor.redact(after).as_str()].concat()
+}
+
+/// A frame's event without what has become secret since; nothing when it held none. Pieces of a reply are no matter of
+/// one frame.
+pub(crate) fn event(event: &StreamEvent, redactor: &Redactor) -> Option<StreamEvent> {
+    if said(event).into_iter().all(|text| redactor.is_clean(text)) {
+        return None;
+    }
+    let mut new = event.clone();
+    match &mut new {
+        StreamEvent::Status { message, response, .. } => {
+            for said in [message, response].into_iter().flatten() {
+                text(said, redactor);
+            }
+        }
+        StreamEvent::Artifact(artifact) => {
+            text(&mut artifact.tool_name, redactor);
+            for part in &mut artifact.content {
+                text_part(part, redactor);
+            }
+        }
+        StreamEvent::ToolCallStarted { tool_name, .. } => {
+            text(tool_name, redactor);
+        }
+        StreamEvent::Text { .. } | StreamEvent::Thinking { .. } | StreamEvent::CapsuleClosed => {}
+    }
+    Some(new)
+}
+
+fn said(event: &StreamEvent) -> Vec<&str> {
+    match event {
+        StreamEvent::Status { message, response, .. } => {
+            [message, response].into_iter().flatten().map(String::as_str).collect()
+        }
+        StreamEvent::Artifact(artifact) => {
+            let texts = artifact.content.iter().filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Image { .. } | Part::Thinking(_) | Part::ToolCall(_) => None,
+            });
+            texts.chain([artifact.tool_name.as_str()]).collect()
+        }
+        StreamEvent::ToolCallStarted { tool_name, .. } => vec![tool_name],
+        StreamEvent::Text { .. } | StreamEvent::Thinking { .. } | StreamEvent::CapsuleClosed => Vec::new(),
+    }
 }

@@ -4,18 +4,22 @@
 //! agent and the others nothing, and learns how many frames it missed. The agent wakes one waiter, and
 //! that one wakes the watchers: with a thousand of them, that is not the agent's work. While nobody watches
 //! it wakes nobody, because a wake-up of another thread costs more than all the rest of a frame.
+//!
+//! A value that has become secret is taken out of the frames that are kept before the next reader gets any.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use secrets::{Redactor, StreamRedactor};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vocab::{ContextId, Part, TaskId, TaskState};
 
 use crate::outbox::millis;
+use crate::scrub;
 
 /// How many frames are kept.
 pub const FRAMES_KEPT: usize = 4096;
@@ -206,6 +210,7 @@ fn part_data(part: &Part) -> Option<Value> {
 #[derive(Debug)]
 pub struct Stream {
     ring: Mutex<Ring>,
+    redactor: Redactor,
     published: Notify,
     watchers: AtomicUsize,
 }
@@ -215,6 +220,87 @@ struct Ring {
     frames: VecDeque<Arc<StreamFrame>>,
     last: u64,
     weight: usize,
+    /// How many values the frames are known to be free of.
+    known: usize,
+}
+
+/// One channel of a reply, as its frames are gone through.
+struct Channel {
+    of: Option<TaskId>,
+    redactor: StreamRedactor,
+    /// The frame that had its last piece.
+    at: usize,
+}
+
+impl Ring {
+    /// Takes out of the frames what has become secret since this was last called. A value may be spread over the pieces
+    /// of a reply, so those are gone through as the one text that they are.
+    fn refresh(&mut self, redactor: &Redactor) {
+        let known = redactor.known();
+        if known == self.known {
+            return;
+        }
+        self.known = known;
+        let mut changed: BTreeMap<usize, StreamEvent> = BTreeMap::new();
+        let (mut said, mut thought) = (None, None);
+        for (at, frame) in self.frames.iter().enumerate() {
+            let event = match &frame.event {
+                StreamEvent::Text { text, last } => {
+                    let clean = self.piece(&mut said, &mut changed, redactor, (at, text, *last));
+                    (clean != *text).then(|| StreamEvent::Text { text: clean, last: *last })
+                }
+                StreamEvent::Thinking { text, last } => {
+                    let clean = self.piece(&mut thought, &mut changed, redactor, (at, text, *last));
+                    (clean != *text).then(|| StreamEvent::Thinking { text: clean, last: *last })
+                }
+                event => scrub::event(event, redactor),
+            };
+            changed.extend(event.map(|event| (at, event)));
+        }
+        self.close(&mut said, &mut changed);
+        self.close(&mut thought, &mut changed);
+        for (at, event) in changed {
+            // A piece that was held back may have come back whole.
+            if let Some(frame) = self.frames.get_mut(at).filter(|frame| frame.event != event) {
+                let (id, task) = (frame.id, frame.task.clone());
+                *frame = Arc::new(StreamFrame { id, task, event, sse: OnceLock::new() });
+            }
+        }
+        self.weight = self.frames.iter().map(|frame| frame.weight()).sum();
+    }
+
+    /// What a piece of a channel is to say.
+    fn piece(
+        &self,
+        open: &mut Option<Channel>,
+        changed: &mut BTreeMap<usize, StreamEvent>,
+        redactor: &Redactor,
+        (at, text, last): (usize, &str, bool),
+    ) -> String {
+        let of = self.frames.get(at).and_then(|frame| frame.task.as_ref()).map(|(task, _)| task.clone());
+        if open.as_ref().is_some_and(|channel| channel.of != of) {
+            self.close(open, changed);
+        }
+        let channel = open.get_or_insert_with(|| Channel { of, redactor: StreamRedactor::new(redactor), at });
+        channel.at = at;
+        let mut clean = channel.redactor.push(text).into_string();
+        if last {
+            clean.push_str(channel.redactor.finish().as_str());
+            *open = None;
+        }
+        clean
+    }
+
+    /// Gives what a channel holds back to its last piece.
+    fn close(&self, open: &mut Option<Channel>, changed: &mut BTreeMap<usize, StreamEvent>) {
+        let Some(Channel { mut redactor, at, .. }) = open.take() else { return };
+        let rest = redactor.finish();
+        let Some(frame) = self.frames.get(at).filter(|_| !rest.as_str().is_empty()) else { return };
+        let event = changed.entry(at).or_insert_with(|| frame.event.clone());
+        if let StreamEvent::Text { text, .. } | StreamEvent::Thinking { text, .. } = event {
+            text.push_str(rest.as_str());
+        }
+    }
 }
 
 /// What a reader finds after the frame that it saw last.
@@ -227,8 +313,8 @@ pub struct Batch {
 }
 
 impl Stream {
-    pub(crate) fn new() -> Self {
-        Self { ring: Mutex::default(), published: Notify::new(), watchers: AtomicUsize::new(0) }
+    pub(crate) fn new(redactor: Redactor) -> Self {
+        Self { ring: Mutex::default(), redactor, published: Notify::new(), watchers: AtomicUsize::new(0) }
     }
 
     pub(crate) fn publish(&self, task: Option<(TaskId, ContextId)>, event: StreamEvent) {
@@ -264,13 +350,21 @@ impl Stream {
     /// Up to `limit` frames after the one with this id.
     #[must_use]
     pub fn after(&self, id: u64, limit: usize) -> Batch {
-        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.refresh(&self.redactor);
         let first = ring.frames.front().map_or(ring.last + 1, |frame| frame.id);
         let next = id.saturating_add(1);
         let missed = first.saturating_sub(next);
         let skip = usize::try_from(next.saturating_sub(first)).unwrap_or(usize::MAX);
         let frames = ring.frames.iter().skip(skip).take(limit).cloned().collect();
         Batch { missed, frames }
+    }
+
+    /// How often frames may have changed: it goes up when the session learns a secret, and then frames that were read
+    /// before may not be told again.
+    #[must_use]
+    pub fn version(&self) -> usize {
+        self.redactor.known()
     }
 
     /// Counts one who watches; to be called before the first look at [`after`](Self::after).
@@ -292,6 +386,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use secrets::Redactor;
     use vocab::{ContextId, TaskId};
 
     use super::{FRAMES_KEPT, Stream, StreamEvent};
@@ -303,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_reader_goes_on_after_what_it_saw_and_learns_what_it_missed() {
-        let stream = Stream::new();
+        let stream = Stream::new(Redactor::new());
         assert_eq!(ids(&stream, 0, 9), (0, vec![]));
         assert_eq!(stream.first_available(), 1);
         let task = (TaskId::new(), ContextId::new());
@@ -323,9 +418,60 @@ mod tests {
         assert_eq!(frame.sse(), expected);
     }
 
+    /// The pieces of a reply are gone through as the one text that they are.
+    #[test]
+    fn what_has_become_secret_is_taken_out_of_what_is_kept() {
+        let redactor = Redactor::new();
+        let stream = Stream::new(redactor.clone());
+        let tasks = [(); 2].map(|()| Some((TaskId::new(), ContextId::new())));
+        let text = |text: &str, last| StreamEvent::Text { text: text.into(), last };
+        let thinking = |text: &str, last| StreamEvent::Thinking { text: text.into(), last };
+        for event in [
+            text("a hun", false),
+            thinking("hunter2", false),
+            text("ter2-hun", false),
+            thinking("-hunter2", false),
+            text("ter2 b", false),
+            text("", true),
+            thinking("", true),
+            StreamEvent::ToolCallStarted { tool_name: "hunter2-hunter2".into(), tool_call_id: "c".into() },
+            text("hunter2-", false),
+        ] {
+            stream.publish(tasks[0].clone(), event);
+        }
+        stream.publish(tasks[1].clone(), text("hunter2", true));
+        stream.publish(None, StreamEvent::CapsuleClosed);
+        let before = stream.after(0, 99).frames;
+        let version = stream.version();
+        redactor.learn(&secrets::Secret::new("hunter2-hunter2".into()));
+        let after = stream.after(0, 99).frames;
+        assert_ne!(version, stream.version());
+        let expected = [
+            text("a ", false),
+            thinking("", false),
+            text("", false),
+            thinking("[redacted]", false),
+            text("[redacted] b", false),
+            text("", true),
+            thinking("", true),
+            StreamEvent::ToolCallStarted { tool_name: "[redacted]".into(), tool_call_id: "c".into() },
+            text("hunter2-", false),
+            text("hunter2", true),
+            StreamEvent::CapsuleClosed,
+        ];
+        assert_eq!(after.iter().map(|frame| frame.event.clone()).collect::<Vec<_>>(), expected);
+        let ids =
+            |frames: &[std::sync::Arc<super::StreamFrame>]| frames.iter().map(|frame| frame.id).collect::<Vec<_>>();
+        assert_eq!(ids(&after), ids(&before));
+        // What nothing was taken out of is what it was.
+        let same: Vec<bool> =
+            before.iter().zip(&after).map(|(one, other)| std::sync::Arc::ptr_eq(one, other)).collect();
+        assert_eq!(same.iter().filter(|same| **same).count(), 5, "{same:?}");
+    }
+
     #[test]
     fn frames_that_weigh_too_much_together_are_dropped_from_the_front() {
-        let stream = Stream::new();
+        let stream = Stream::new(Redactor::new());
         let big = || StreamEvent::Text { text: "x".repeat(12 << 20), last: false };
         for _ in 0..4 {
             stream.publish(None, big());

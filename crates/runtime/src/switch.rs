@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use fence::RuntimeWords;
 use policy::{Action, ActionKind, BadInput, Cancel, Execution, Outcome, Permit, Proposal, RawResult, Tool};
 use serde_json::{Map, Value, json};
 use vocab::{BoxFuture, StateEffect, ToolSpec};
@@ -51,17 +50,19 @@ impl Tool for SwitchDriver {
     }
 
     fn propose(&self, call_id: &str, input: &Map<String, Value>) -> Result<Proposal, BadInput> {
-        let driver = input.get("driver").filter(|driver| driver.is_string() && input.len() == 1);
-        let wrong = || BadInput(RuntimeWords::new("the input of `switch-driver` is one field, `driver`, a string"));
-        let value = driver.cloned().ok_or_else(wrong)?;
+        // What it asks for is judged where a controller's wish is, so that its refusal is on record like another.
+        let value = input.get("driver").cloned().unwrap_or_default();
+        let stray = input.keys().any(|key| key != "driver");
         let action = Action::new(call_id, Self::NAME, ActionKind::SwitchDriver);
-        Ok(Proposal { action, execution: Box::new(Switching { control: Arc::clone(&self.control), value }) })
+        Ok(Proposal { action, execution: Box::new(Switching { control: Arc::clone(&self.control), value, stray }) })
     }
 }
 
 struct Switching {
     control: Arc<Control>,
     value: Value,
+    /// Whether the input has a field that there is none of.
+    stray: bool,
 }
 
 impl Execution for Switching {
@@ -73,7 +74,12 @@ impl Execution for Switching {
 impl Switching {
     fn switch(&self) -> RawResult {
         let setting = Setting::Driver.as_str();
-        match self.control.set(Principal::Agent, setting, &self.value) {
+        let outcome = if self.stray {
+            Err(ControlRefusal::InvalidValue("the input of `switch-driver` is one field, `driver`"))
+        } else {
+            self.control.set(Principal::Agent, setting, &self.value)
+        };
+        match outcome {
             Ok(change) => RawResult::ok(format!(
                 "the driver choice was `{}` and is `{}` from the next call on",
                 change.previous.as_str().unwrap_or_default(),

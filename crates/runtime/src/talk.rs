@@ -1,20 +1,25 @@
 //! A conversation under way: its record, the messages themselves, and its form for each provider.
 //!
-//! A message is put into each form once, when it enters; nothing is built anew from turn to turn. Only two
-//! things begin a form from the history: a choice that has not been used yet, and a summary that takes the
-//! place of older messages. The messages are kept where one of the two may come.
+//! A message is put into each form once, when it enters; nothing is built anew from turn to turn. Only three
+//! things begin a form from the history: a choice that has not been used yet, a summary that takes the
+//! place of older messages, and a value in it that the session learned to be secret since.
 
 use record::{ConversationWriter, Error as RecordError};
+use secrets::Redactor;
 use vocab::{Message, MessageId, Part, Role, Wire};
 
 use crate::engine::Fixed;
 use crate::gauge::{Anchor, Gauge, Size};
+use crate::scrub;
 
 /// A conversation: its record, and its form for the provider.
 pub(crate) struct Talk {
     record: ConversationWriter,
-    /// The messages, where a form may have to be begun again.
-    history: Option<Vec<Message>>,
+    /// The messages, for a form that has to be begun again.
+    history: Vec<Message>,
+    redactor: Redactor,
+    /// How many values the history is known to be free of.
+    known: usize,
     /// The form for each driver choice that was used.
     forms: Vec<Option<Form>>,
     choice: usize,
@@ -54,15 +59,11 @@ impl Images {
 }
 
 impl Talk {
-    /// A conversation that goes on after `history`, with the choice that is in use.
-    pub(crate) fn new(fixed: &Fixed, record: ConversationWriter, history: Vec<Message>, choice: usize) -> Self {
-        let mut forms: Vec<Option<Form>> = fixed.control.choices().iter().map(|_| None).collect();
-        if let Some(place) = forms.get_mut(choice) {
-            *place = begin(fixed, choice, &history);
-        }
+    /// A conversation that goes on after `history`. It has no form before the first [`turn_to`](Self::turn_to).
+    pub(crate) fn new(fixed: &Fixed, record: ConversationWriter, history: Vec<Message>, redactor: Redactor) -> Self {
+        let forms = fixed.control.choices().iter().map(|_| None).collect();
         let images = Images::of(&history);
-        let history = (forms.len() > 1 || fixed.compaction.is_some()).then_some(history);
-        Self { record, history, forms, choice, images, fresh: Vec::new() }
+        Self { record, history, redactor, known: 0, forms, choice: 0, images, fresh: Vec::new() }
     }
 
     /// The form for the choice in use.
@@ -74,16 +75,23 @@ impl Talk {
         self.forms.get(self.choice)?.as_ref()
     }
 
-    /// The messages, where they are kept.
+    /// The messages.
     pub(crate) fn history(&self) -> &[Message] {
-        self.history.as_deref().unwrap_or_default()
+        &self.history
     }
 
-    /// Turns to another choice: its driver is given what it has not seen yet.
+    /// Turns to a choice: its driver is given what it has not seen yet, without any value that is known by now.
     pub(crate) fn turn_to(&mut self, fixed: &Fixed, choice: usize) {
+        let known = self.redactor.known();
+        if known != self.known {
+            self.known = known;
+            if scrub::history(&mut self.history, &self.redactor) || !self.redactor.is_clean(&fixed.system) {
+                self.forms.iter_mut().for_each(|form| *form = None);
+            }
+        }
         self.choice = choice;
-        if let (Some(place @ None), Some(history)) = (self.forms.get_mut(choice), &self.history) {
-            *place = begin(fixed, choice, history);
+        if let Some(place @ None) = self.forms.get_mut(choice) {
+            *place = begin(fixed, choice, &self.history, &self.redactor);
         }
     }
 
@@ -93,9 +101,7 @@ impl Talk {
             form.wire.push(message);
         }
         self.images.add(message);
-        if let Some(history) = &mut self.history {
-            history.push(message.clone());
-        }
+        self.history.push(message.clone());
         // An answer is named by its own inference line.
         if message.role != Role::Assistant {
             self.fresh.push(message.id.clone());
@@ -112,11 +118,9 @@ impl Talk {
     ) -> Result<(), RecordError> {
         self.record.append_summary(&summary, replaces)?;
         self.fresh.push(summary.id.clone());
-        if let Some(history) = &mut self.history {
-            // They were taken from this very history.
-            let _ = record::compact(history, summary, replaces);
-            self.images = Images::of(history);
-        }
+        // They were taken from this very history.
+        let _ = record::compact(&mut self.history, summary, replaces);
+        self.images = Images::of(&self.history);
         self.forms.iter_mut().for_each(|form| *form = None);
         self.turn_to(fixed, self.choice);
         Ok(())
@@ -147,8 +151,9 @@ impl Talk {
 }
 
 /// A conversation in a choice's form.
-fn begin(fixed: &Fixed, choice: usize, history: &[Message]) -> Option<Form> {
-    let mut wire = fixed.driver(choice)?.open(&fixed.system, fixed.registry.specs());
+fn begin(fixed: &Fixed, choice: usize, history: &[Message], redactor: &Redactor) -> Option<Form> {
+    let system = redactor.redact(&fixed.system);
+    let mut wire = fixed.driver(choice)?.open(system.as_str(), fixed.registry.specs());
     for message in history {
         wire.push(message);
     }

@@ -6,7 +6,7 @@
 //!
 //! The mark that replaces a value must not, with its neighbours, spell a known value again. A pattern
 //! that could overlap the mark is rare (it starts with `]` or ends with `[`, say); when there is one,
-//! the mark is written between two characters that stand in no pattern. A value that is a piece of the
+//! the mark is written between two characters that stand in no pattern. A value that would be found in the
 //! mark itself cannot be hidden by it and is not searched for.
 
 use std::ops::{ControlFlow, Range};
@@ -42,11 +42,17 @@ impl Matcher {
         let mut short = Arena::default();
         for value in values.iter().map(|value| value.expose().trim()) {
             if value.len() < SHORT {
-                short.add(value.as_bytes(), 0);
+                if !is_alone_in_mark(value.as_bytes()) {
+                    short.add(value.as_bytes(), 0);
+                }
                 continue;
             }
             let first = long.ranges.len();
-            forms::emit(value, |form| long.add(form, first));
+            forms::emit(value, |form| {
+                if !is_in_mark(form) {
+                    long.add(form, first);
+                }
+            });
         }
         let mark = mark(|| long.iter().chain(short.iter()));
         Self { long: Long::new(long), short: Short { values: short }, mark }
@@ -81,6 +87,18 @@ fn mark<'a, I: Iterator<Item = &'a [u8]>>(patterns: impl Fn() -> I) -> String {
     format!("{separator}{MARK}{separator}")
 }
 
+/// Whether the mark would bring a value back: one is found anywhere, the empty one too.
+fn is_in_mark(pattern: &[u8]) -> bool {
+    pattern.len() <= MARK.len() && Finder::new(pattern).find(MARK.as_bytes()).is_some()
+}
+
+/// The same for a short value, which the letters around it keep from standing alone.
+fn is_alone_in_mark(value: &[u8]) -> bool {
+    let mut values = Arena::default();
+    values.add(value, 0);
+    value.is_empty() || Short { values }.find(View::whole(MARK.as_bytes()), |_| ControlFlow::Break(())).is_break()
+}
+
 /// Byte strings in one locked buffer.
 #[derive(Default)]
 struct Arena {
@@ -89,11 +107,9 @@ struct Arena {
 }
 
 impl Arena {
-    /// Adds a pattern unless it stands at or after number `since`, is empty or is a piece of the mark.
+    /// Adds a pattern unless it stands at or after number `since`.
     fn add(&mut self, pattern: &[u8], since: usize) {
-        let known = (since..self.ranges.len()).any(|number| self.get(number) == pattern);
-        let in_mark = || Finder::new(pattern).find(MARK.as_bytes()).is_some();
-        if known || (pattern.len() <= MARK.len() && in_mark()) {
+        if (since..self.ranges.len()).any(|number| self.get(number) == pattern) {
             return;
         }
         let start = self.bytes.len();

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::Secret;
@@ -95,8 +95,8 @@ pub struct Redactor(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Set by the first value, never unset.
-    any: AtomicBool,
+    /// How many values there are.
+    known: AtomicUsize,
     state: RwLock<State>,
 }
 
@@ -114,7 +114,8 @@ impl Redactor {
     }
 
     /// Adds a value, for good. Space around it does not count, an empty one changes nothing. A value
-    /// that is a piece of `[redacted]` itself is not hidden.
+    /// that is found in `[redacted]` itself, such as `redacted` or `[`, is not hidden; a shorter piece of the word, such
+    /// as `e` or `red`, does not stand alone in it and is.
     pub fn learn(&self, secret: &Secret) {
         if secret.expose().trim().is_empty() {
             return;
@@ -127,8 +128,15 @@ impl Redactor {
         if !state.values.contains(secret) {
             state.values.push(secret.clone());
             state.matcher = None;
-            self.0.any.store(true, Ordering::Release);
+            self.0.known.store(state.values.len(), Ordering::Release);
         }
+    }
+
+    /// How many values it knows. As long as it is the same, what was redacted after it was asked for is still clean;
+    /// once it is more, a text that is kept may hold a value that was not known then.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.0.known.load(Ordering::Acquire)
     }
 
     /// The text without known values; the same bytes, not copied, when there are none in it.
@@ -170,7 +178,7 @@ impl Redactor {
 
     /// The search tables for all values known now; `None` while there is no value.
     pub(crate) fn matcher(&self) -> Option<Arc<Matcher>> {
-        if !self.0.any.load(Ordering::Acquire) {
+        if self.known() == 0 {
             return None;
         }
         let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);

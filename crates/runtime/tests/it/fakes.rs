@@ -390,10 +390,19 @@ impl Stage {
         tools: Vec<Arc<dyn Tool>>,
         parts: Parts,
     ) -> (Self, Session) {
-        let Parts { lifecycle, other, control, limits, compaction, window, bytes_per_token, verify, guidance } = parts;
+        let driver = FakeDriver::counting(script, parts.bytes_per_token);
+        Self::driven(dir, driver, tools, parts)
+    }
+
+    pub(crate) fn driven(
+        dir: tempfile::TempDir,
+        driver: FakeDriver,
+        tools: Vec<Arc<dyn Tool>>,
+        parts: Parts,
+    ) -> (Self, Session) {
+        let Parts { lifecycle, other, control, limits, compaction, window, verify, guidance, .. } = parts;
         let home = Home::at(&dir.path().join("home")).unwrap();
         home.ensure().unwrap();
-        let driver = FakeDriver::counting(script, bytes_per_token);
         let stage = Self {
             home,
             session: SessionId::new(),

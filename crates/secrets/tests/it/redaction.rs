@@ -139,6 +139,13 @@ fn short_values_are_replaced_only_where_they_stand_alone() {
     ] {
         assert_eq!(redacted(&["4711", "long-value"], text), expected);
     }
+    // Also where it is a piece of the mark, which it does not stand alone in.
+    for short in ["x", "e", "d", "red", "acted"] {
+        assert_eq!(
+            redacted(&[short], &format!("{short} \"{short}\" {short}{short}")),
+            format!("[redacted] \"[redacted]\" {short}{short}")
+        );
+    }
     assert_eq!(redacted(&["12345"], "123456 12345"), "123456 [redacted]");
     assert_eq!(redacted(&["123456"], "x1234567"), "x[redacted]7");
     assert_eq!(redacted(&["a b"], "a b-a ba b"), "[redacted]-a ba b");
@@ -163,8 +170,9 @@ fn a_mark_never_spells_a_value_with_its_neighbours() {
         (&["hunter2", "][redacted"], "hunter2hunter2", " [redacted]  [redacted] "),
         (&["hunter2", "secret [", "a|b|c|d"], "secret hunter2", "secret \u{a0}[redacted]\u{a0}"),
         (&["hunter2", "ab["], "abhunter2", "ab [redacted] "),
-        // A piece of the mark cannot be hidden by it.
-        (&["hunter2", "redacted", "[", "ed]"], "hunter2 redacted", "[redacted] redacted"),
+        // What is found in the mark cannot be hidden by it.
+        (&["hunter2", "redacted", "["], "hunter2 [ redacted", "[redacted] [ redacted"),
+        (&["hunter2", "redacted", "ed]"], "hunter2 redacted ed]", " [redacted]  redacted  [redacted] "),
     ] {
         assert_eq!(redacted(values, text), expected, "{values:?}");
         assert_eq!(redacted(values, expected), expected, "{values:?}");
