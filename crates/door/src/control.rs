@@ -39,28 +39,31 @@ pub(crate) async fn answer(site: &Arc<Site>, peer: IpAddr, head: &Parts, body: &
     let Some(control) = site.session.control() else { return Denied::Absent.response() };
     let shown = bearer(&head.headers).ok().flatten().and_then(|token| auth::check(site, token));
     let Some((Scope::Control, token)) = shown else {
-        return refuse(control, Principal::Unverified, None, Denied::Unauthenticated);
+        return refuse(site, Principal::Unverified, None, Denied::Unauthenticated);
     };
     let token_id = token.id();
     let by = Principal::Controller { token_id: &token_id };
-    let Some(resource) = Resource::at(head.uri.path()) else { return refuse(control, by, None, Denied::UnknownPath) };
+    let Some(resource) = Resource::at(head.uri.path()) else { return refuse(site, by, None, Denied::UnknownPath) };
     let request = Request { site, control, by, head };
     let checked = head::check(control.declared(), &resource, &head.method, peer, body.declared());
     let done = match checked {
         Ok(()) => request.carry_out(&resource, body).await,
         Err(denied) => Err(denied),
     };
-    done.unwrap_or_else(|denied| refuse(control, by, resource.named(), denied))
+    done.unwrap_or_else(|denied| refuse(site, by, resource.named(), denied))
 }
 
-/// Puts a refusal on record and answers it.
-fn refuse(control: &Control, by: Principal<'_>, named: Option<(&str, &str)>, denied: Denied) -> Response<Payload> {
-    let Some(reason) = denied.reason() else { return denied.response() };
-    let refused = Refused { status: denied.status().as_u16(), reason, named };
-    match control.refused(by, &refused) {
-        Ok(()) => denied.response(),
-        Err(error) => Denied::NotRecorded(error).response(),
+/// Puts a refusal on record and answers it. A session that cannot put on record what comes to it ends, as with a task.
+fn refuse(site: &Site, by: Principal<'_>, named: Option<(&str, &str)>, denied: Denied) -> Response<Payload> {
+    let recorded = denied.reason().is_none_or(|reason| {
+        let refused = Refused { status: denied.status().as_u16(), reason, named };
+        site.session.control().is_none_or(|control| control.refused(by, &refused).is_ok())
+    });
+    let denied = if recorded { denied } else { Denied::NotRecorded };
+    if matches!(denied, Denied::NotRecorded) {
+        site.session.stop();
     }
+    denied.response()
 }
 
 /// A request that has passed the checks of its head.

@@ -40,6 +40,8 @@ pub(crate) enum Refusal {
     TooLarge(usize),
     #[error("the request did not come in time")]
     Slow,
+    #[error("the body may come in chunks and have no other transfer coding")]
+    Coding,
     #[error("the request ended early or is not framed as HTTP wants it")]
     Broken,
     #[error("too much is under way here; try again later")]
@@ -58,6 +60,7 @@ impl Refusal {
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::Coding => StatusCode::NOT_IMPLEMENTED,
             Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -68,7 +71,7 @@ impl Refusal {
             Self::NoHost | Self::ForeignHost | Self::NamedHost | Self::MediaType | Self::Broken => "INVALID_ARGUMENT",
             Self::ForeignOrigin | Self::Forbidden => "PERMISSION_DENIED",
             Self::NotFound => "NOT_FOUND",
-            Self::Method(_) => "UNIMPLEMENTED",
+            Self::Method(_) | Self::Coding => "UNIMPLEMENTED",
             Self::Unauthorized => "UNAUTHENTICATED",
             Self::TooLarge(_) => "OUT_OF_RANGE",
             Self::Slow => "DEADLINE_EXCEEDED",

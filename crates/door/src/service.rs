@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::header::{CACHE_CONTROL, CONNECTION, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONNECTION, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -62,6 +62,12 @@ fn is_in_charge(site: &Site, head: &Parts) -> bool {
     matches!(auth::scope(site, &head.headers), Some(Scope::Operator | Scope::Control))
 }
 
+/// Whether the body is wrapped in something that nobody here unwraps.
+fn is_coded(head: &Parts) -> bool {
+    let codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    codings.enumerate().any(|(at, coding)| at > 0 || !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+}
+
 async fn admit(
     site: &Arc<Site>,
     peer: SocketAddr,
@@ -71,6 +77,9 @@ async fn admit(
     guard::check(site.local, site.authentication, head)?;
     if control::is_under(head.uri.path()) {
         return Ok(control::answer(site, peer.ip(), head, body).await);
+    }
+    if is_coded(head) {
+        return Err(Refusal::Coding);
     }
     let (place, id) = route::find(&head.method, head.uri.path())?;
     match place {

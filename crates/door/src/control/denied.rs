@@ -3,7 +3,6 @@
 
 use http::header::{ALLOW, CONNECTION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
-use record::Error as RecordError;
 use runtime::ControlRefusal;
 use serde_json::json;
 
@@ -37,9 +36,16 @@ pub(crate) enum Denied {
     Slow,
     /// What the session says.
     #[error(transparent)]
-    Said(#[from] ControlRefusal),
-    #[error("the refusal cannot be put on record: {0}")]
-    NotRecorded(#[source] RecordError),
+    Said(ControlRefusal),
+    /// Where the record is, and what the disk said, is the operator's to know.
+    #[error("it cannot be put on record, so it was not done, and the session ends")]
+    NotRecorded,
+}
+
+impl From<ControlRefusal> for Denied {
+    fn from(refusal: ControlRefusal) -> Self {
+        if matches!(refusal, ControlRefusal::Record(_)) { Self::NotRecorded } else { Self::Said(refusal) }
+    }
 }
 
 /// How a body was not read.
@@ -66,14 +72,14 @@ impl Denied {
             Self::Truncated => StatusCode::BAD_REQUEST,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::Said(refusal) => StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            Self::NotRecorded(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NotRecorded => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     /// The code that the trace has for it; nothing for what does not go on record.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         match self {
-            Self::Absent | Self::NotRecorded(_) | Self::Said(ControlRefusal::Record(_)) => None,
+            Self::Absent | Self::NotRecorded => None,
             Self::Unauthenticated => Some("unauthenticated"),
             Self::UnknownPath => Some("unknown_path"),
             Self::Method(_) => Some("method_not_allowed"),

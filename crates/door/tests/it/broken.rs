@@ -121,6 +121,7 @@ fn bodies() -> Vec<Case> {
         case("two lengths that differ", post("content-length: 2\r\ncontent-length: 3\r\n", "{} "), 400, Closed),
         case("a length beyond counting", post("content-length: 99999999999999999999\r\n", ""), 400, Closed),
         case("a coding that is not the last", post("transfer-encoding: chunked, gzip\r\n", "0\r\n\r\n"), 400, Closed),
+        case("a coding that nobody unwraps", post("transfer-encoding: gzip, chunked\r\n", "0\r\n\r\n"), 501, Closed),
         case("a body that is too long", mega((4 << 20) + 1), 413, Closed),
         case("a body that is far too long", mega(usize::MAX >> 1), 413, Closed),
         case("a chunk that is no number", chunked("zz\r\n{}\r\n0\r\n\r\n"), 400, Closed),
