@@ -6,6 +6,7 @@
 //! makes the whole unreadable, never a rule fewer.
 
 mod commands;
+mod open;
 mod paths;
 mod text;
 

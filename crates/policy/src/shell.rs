@@ -19,6 +19,7 @@ mod programs;
 mod scan;
 mod scripts;
 mod segments;
+mod shells;
 mod subcommands;
 mod suspects;
 mod variables;
@@ -30,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Operation;
 
-use input::Input;
+use input::{Input, Takers};
 
 pub(crate) use expand::{MAX_ENTRIES, expand};
 pub(crate) use suspects::{Suspect, pieces};
@@ -272,14 +273,26 @@ struct Work<'a> {
     names: HashSet<String>,
     /// The variables that were given something else than a number.
     open_values: HashSet<String>,
-    /// What commands write.
-    written: Vec<String>,
-    /// Whether a program that may start others takes what others write.
-    takes_written: bool,
-    /// Whether one takes the value of a variable.
-    takes_values: bool,
-    /// Whether anything is a substitution.
+    /// What commands write, each with the number of the one that does.
+    written: Vec<(usize, String)>,
+    /// The number of the command at hand.
+    number: usize,
+    /// The files that programs are handed that may start others.
+    taken: HashSet<PathBuf>,
+    /// Names that are given to files and could be taken for options.
+    dashed: Vec<String>,
+    /// Whether a program that may start others is given the names of files, whatever they are.
+    takes_names: bool,
+    /// The programs that may start others and take what others write.
+    takes_written: Takers,
+    /// Those that take the value of a variable.
+    takes_values: Takers,
+    /// Whether variables are given what is written: by a substitution, or by a builtin that reads.
     substitutes: bool,
+    /// Whether git may be told by an address what to start, and whether one is computed.
+    addresses: (bool, bool),
+    /// Directories that were left.
+    left: Vec<PathBuf>,
 }
 
 impl<'a> Work<'a> {
@@ -308,9 +321,15 @@ impl<'a> Work<'a> {
             names: HashSet::new(),
             open_values: HashSet::new(),
             written: Vec::new(),
-            takes_written: false,
-            takes_values: false,
+            number: 0,
+            taken: HashSet::new(),
+            dashed: Vec::new(),
+            takes_names: false,
+            takes_written: Takers::default(),
+            takes_values: Takers::default(),
             substitutes: false,
+            addresses: (false, false),
+            left: Vec::new(),
         }
     }
 
@@ -373,19 +392,27 @@ impl<'a> Work<'a> {
             }
             return;
         };
-        for base in &place.bases {
+        let left = if word.is_behind() { std::mem::take(&mut self.left) } else { Vec::new() };
+        for base in place.bases.iter().chain(&left) {
             let effect = PathEffect { operation, path: effects::absolute(base, &given) };
             if self.seen.insert(effect.clone()) {
                 self.analysis.paths.push(effect);
             }
+        }
+        if !left.is_empty() {
+            self.left = left;
         }
     }
 
     fn finish(mut self) -> Analysis {
         self.drain();
         self.judge_values();
-        if self.runs_what_it_writes() {
-            let texts = std::mem::take(&mut self.written);
+        if self.addresses == (true, true) {
+            self.unclear(programs::COMPUTED_TEXT);
+        }
+        let mut texts = if self.takes_names { std::mem::take(&mut self.dashed) } else { Vec::new() };
+        texts.extend(self.written_for_others());
+        if !texts.is_empty() {
             texts.iter().for_each(|text| self.suspect_value("it", text, &Place::at(Path::new("/"))));
             self.drain();
         }

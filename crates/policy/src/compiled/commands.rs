@@ -3,12 +3,13 @@
 //! They are tried on the text as it was given and on every simple command that was found in it, the
 //! program also by its base name. Exact and prefix compare words through one table, so they cost the
 //! number of words; a word that only the shell will know could be anything, so where the outcome hangs on
-//! one, the command counts as not analyzable.
+//! one, the command counts as not analyzable. For patterns that is decided in `open`.
 
 use std::collections::{HashMap, HashSet};
 
 use regex_syntax::hir::Look;
 
+use super::open::{self, OpenSet, Steps};
 use super::text::{Patterns, TextSet};
 use crate::boundaries::Unreadable;
 use crate::document::{Matching, glob_set_pattern};
@@ -46,6 +47,8 @@ pub(super) struct CommandSet {
     /// The same rules by their program, each with the pieces of its other words.
     programs: HashMap<String, Vec<(usize, Vec<String>)>>,
     text: TextSet,
+    /// The patterns again, for commands with words that are not known.
+    open_text: OpenSet,
     /// Those of the patterns that are tied to the beginning or the end of a command.
     tied: TextSet,
 }
@@ -68,6 +71,7 @@ impl CommandSet {
                     let glob = glob_set_pattern(&rule.pattern, false);
                     let broken = |_| Unreadable::new(format!("the glob of the rule `{}` cannot be compiled", rule.id));
                     let glob = glob.map_err(broken)?;
+                    set.open_text.add(glob.regex(), false);
                     tied.globs.push((index, glob.clone()));
                     patterns.globs.push((index, glob));
                 }
@@ -75,9 +79,13 @@ impl CommandSet {
                     if is_tied(&rule.pattern) {
                         tied.regexes.push((index, rule.pattern.clone()));
                     }
+                    set.open_text.add(&rule.pattern, true);
                     patterns.regexes.push((index, rule.pattern.clone()));
                 }
-                Matching::Contains => patterns.texts.push((index, rule.pattern.clone())),
+                Matching::Contains => {
+                    set.open_text.add_text(&rule.pattern);
+                    patterns.texts.push((index, rule.pattern.clone()));
+                }
             }
         }
         set.text = TextSet::new(patterns, true)?;
@@ -122,6 +130,7 @@ impl CommandSet {
             return Some(Found::Rule(rule, raw.to_owned()));
         }
         let mut unclear = analysis.unclear();
+        let mut steps = Steps::default();
         for simple in analysis.commands() {
             if let Some(rule) = self.simple(simple) {
                 return Some(match simple.is_possible() {
@@ -129,7 +138,7 @@ impl CommandSet {
                     false => Found::Rule(rule, simple.text().to_owned()),
                 });
             }
-            if unclear.is_none() && !simple.is_possible() && self.could_match(simple) {
+            if unclear.is_none() && !simple.is_possible() && self.could_match(simple, &mut steps) {
                 unclear = Some(OPEN_ARGUMENT);
             }
         }
@@ -218,11 +227,16 @@ impl CommandSet {
     }
 
     /// Whether some rule would match if the words that are not known were the right ones.
-    fn could_match(&self, simple: &Simple) -> bool {
+    fn could_match(&self, simple: &Simple, steps: &mut Steps) -> bool {
         let words = simple.words();
         // A program that is not known at all is another matter.
         let open = words.iter().position(|word| word.known().is_none()).filter(|at| *at > 0);
         let Some(at) = open else { return false };
+        if !self.open_text.is_empty()
+            && (self.text.find(open::closed(simple).as_bytes()).is_some() || self.open_text.could_match(simple, steps))
+        {
+            return true;
+        }
         let base = simple.base_name();
         let only_open_words_follow = words.iter().skip(at).all(|word| word.known().is_none());
         self.open.iter().any(|(exact, wanted)| {

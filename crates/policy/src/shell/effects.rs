@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::word::Word;
+use super::named::exists;
+use super::word::{Word, parse};
 use super::{Place, Work, wrappers};
 use crate::Operation;
 use crate::Operation::{Delete, Execute, Read, Write};
@@ -108,6 +109,9 @@ const DELETERS: &[&str] = &["rm", "rmdir", "shred", "unlink"];
 /// Programs that replace each operand with another file.
 const REPLACERS: &[&str] = &["bunzip2", "bzip2", "gunzip", "gzip", "unxz", "unzstd", "xz", "zstd"];
 
+/// Subcommands of git to which a colon stands in an address, or between two names.
+const REMOTE: &[&str] = &["clone", "config", "fetch", "ls-remote", "pull", "push", "remote", "submodule"];
+
 impl Work<'_> {
     /// Notes what a command does to the paths that its words name. `forms` are the same command without the
     /// options before its subcommand.
@@ -144,6 +148,8 @@ impl Work<'_> {
             name if WRITERS.contains(&name) => each(&[Write]),
             name if DELETERS.contains(&name) => each(&[Delete]),
             name if REPLACERS.contains(&name) => each(&[Read, Write, Delete]),
+            // It starts whatever a directory holds.
+            "run-parts" => operands.iter().for_each(|word| self.directory_of_scripts(word, place)),
             // They are looked at where the command behind them is found.
             name if wrappers::find(name).is_some() => {}
             name => self.named(name, args, place),
@@ -153,6 +159,13 @@ impl Work<'_> {
         if matches!(name, "find" | "gfind") && args.iter().any(|word| word.text() == "-delete") {
             operands.iter().for_each(|word| self.path(Delete, word, place));
         }
+    }
+
+    fn directory_of_scripts(&mut self, directory: &Word, place: &Place) {
+        self.script(directory, place);
+        let all = directory.known().filter(|text| !text.contains('\'')).map(|text| parse(&format!("'{text}'/*")));
+        let all = all.and_then(Result::ok).map(|parsed| parsed.words).unwrap_or_default();
+        all.iter().for_each(|word| self.path(Execute, word, place));
     }
 
     /// The last operand is written, or the directory that an option names; the others are read.
@@ -195,6 +208,9 @@ impl Work<'_> {
 
     fn git_paths(&mut self, args: &[Word], place: &Place) {
         let verb = args.iter().find_map(|word| word.known().filter(|text| !text.starts_with('-')));
+        if verb.is_some_and(|verb| !REMOTE.contains(&verb)) {
+            args.iter().for_each(|word| self.of_revision(word, place));
+        }
         let operations: &[Operation] = match verb {
             Some("rm" | "mv" | "clean") => &[Delete, Write],
             Some("checkout" | "restore" | "apply") => &[Write],
@@ -204,6 +220,19 @@ impl Work<'_> {
         for word in operands(args) {
             operations.iter().for_each(|operation| self.path(*operation, &word, place));
         }
+    }
+
+    /// The path in `REV:PATH`, which is relative to the top of the repository unless it begins with a dot.
+    fn of_revision(&mut self, word: &Word, place: &Place) {
+        let Some((revision, rest)) = word.lead().split_once(':') else { return };
+        let stage =
+            rest.split_once(':').filter(|(stage, _)| revision.is_empty() && matches!(*stage, "0" | "1" | "2" | "3"));
+        let before = word.lead().len() - stage.map_or(rest, |(_, path)| path).len();
+        let Some(path) = word.lead().get(..before).and_then(|prefix| word.behind(prefix)) else { return };
+        let tops = place.bases.iter().filter_map(|base| base.ancestors().find(|above| exists(&above.join(".git"))));
+        let tops: Vec<PathBuf> = tops.map(Path::to_owned).collect();
+        let bases = place.bases.iter().cloned().chain(tops).collect();
+        self.path(Read, &path, &Place { bases, ..place.clone() });
     }
 
     fn output_options(&mut self, name: &str, args: &[Word], place: &Place) {

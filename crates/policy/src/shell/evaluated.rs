@@ -159,6 +159,7 @@ impl Work<'_> {
 
     /// A word that is the name of a variable.
     fn name(&mut self, word: &Word) {
+        self.substitutes |= !self.possible;
         match word.known() {
             Some(name) => self.variable(name),
             None => self.unclear(NAME),

@@ -7,9 +7,10 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use super::named::candidates;
 use super::programs::is_foreign;
 use super::word::Word;
-use super::{Work, base_name};
+use super::{Place, Work, base_name, effects};
 use crate::Operation;
 
 /// What a command reads as its input.
@@ -25,10 +26,38 @@ pub(super) enum Input {
     File(Word),
 }
 
+/// Commands that take something, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Takers {
+    one: Option<usize>,
+    several: bool,
+}
+
+impl Takers {
+    pub(super) fn add(&mut self, number: usize) {
+        self.several |= *self.one.get_or_insert(number) != number;
+    }
+
+    /// Whether one of them takes it from this one, which is another.
+    fn takes(&self, writer: usize) -> bool {
+        self.several || self.one.is_some_and(|one| one != writer)
+    }
+}
+
 /// Programs that write what their words say.
 const WRITERS: [&str; 20] = [
     "awk", "base64", "basename", "column", "date", "dirname", "echo", "expr", "gawk", "jq", "mawk", "numfmt", "paste",
     "pr", "printf", "sed", "seq", "tr", "xxd", "yes",
+];
+
+/// Others, with the options that make them write a text of their words.
+const FORMATS: &[(&str, &[&str])] = &[
+    ("curl", &["-w", "--write-out"]),
+    ("docker", &["--format"]),
+    ("find", &["-printf", "-fprintf"]),
+    ("gfind", &["-printf", "-fprintf"]),
+    ("git", &["--format", "--pretty"]),
+    ("stat", &["-c", "--format", "--printf"]),
 ];
 
 impl Input {
@@ -82,38 +111,86 @@ pub(super) fn printed(words: &[Word], input: &Input) -> Input {
 }
 
 impl Work<'_> {
-    /// Takes note of what a command writes.
+    /// Takes note of what a command writes, and of the files that it makes.
     pub(super) fn writes(&mut self, words: &[Word], input: &Input) {
         if self.possible {
             return;
         }
         let name = words.first().and_then(Word::known).map(base_name).unwrap_or_default();
+        let (args, number) = (words.get(1..).unwrap_or_default(), self.number);
+        let text = |words: &[&Word]| words.iter().map(|word| word.written()).collect::<Vec<_>>().join(" ");
+        let all: Vec<&Word> = args.iter().collect();
         if WRITERS.contains(&name) {
-            self.written.push(words.iter().skip(1).map(Word::written).collect::<Vec<_>>().join(" "));
+            self.written.push((number, text(&all)));
         }
-        self.written.extend(input.written().map(str::to_owned));
+        // A format goes on where a value is put in.
+        if name == "printf" && args.len() > 1 {
+            self.written.push((number, text(&all).replace("%s", " ").replace("%b", " ").replace("%d", " ")));
+        }
+        let options = FORMATS.iter().find(|(program, _)| *program == name).map_or(&[][..], |(_, options)| options);
+        let is_format = |word: &&Word| options.iter().any(|option| word.lead().starts_with(option));
+        let formats = args.iter().enumerate().filter(|(_, word)| is_format(word));
+        let texts =
+            formats.map(|(at, word)| text(&[Some(word), args.get(at + 1)].into_iter().flatten().collect::<Vec<_>>()));
+        self.written.extend(texts.map(|text| (number, text)));
+        self.written.extend(input.written().map(|text| (number, text.to_owned())));
+        let mut plain = false;
+        for word in args {
+            if plain || word.lead().contains('/') {
+                self.makes(word);
+            }
+            plain |= word.text() == "--";
+        }
+    }
+
+    /// Takes note of the name of a file that may be made.
+    pub(super) fn makes(&mut self, word: &Word) {
+        let name = base_name(word.written());
+        if name.starts_with('-') && !self.possible {
+            self.dashed.push(name.to_owned());
+        }
     }
 
     /// Takes note of words and an input of a program that may run what it is given.
-    pub(super) fn takes(&mut self, args: &[Word], input: &Input) {
+    pub(super) fn takes(&mut self, args: &[Word], place: &Place) {
         let substitutes = |word: &Word| word.text().contains("$(") || word.text().contains('`');
         let expands = |word: &Word| word.text().contains('$');
         let computed = args.iter().filter(|word| word.known().is_none());
-        self.takes_written |= *input == Input::Piped || computed.clone().any(substitutes);
-        self.takes_values |= computed.clone().any(expands);
+        if place.input == Input::Piped || computed.clone().any(substitutes) {
+            self.takes_written.add(self.number);
+        }
+        if computed.clone().any(expands) {
+            self.takes_values.add(self.number);
+        }
+        self.takes_names |= computed.clone().any(|word| word.splits() && !word.is_operand());
+        for given in args.iter().flat_map(|word| candidates(word, false)).filter_map(|word| word.path(self.home)) {
+            if self.taken.len() > super::MAX_COMMANDS {
+                // Too many to tell them apart.
+                self.takes_written = Takers { one: Some(self.number), several: true };
+                return;
+            }
+            self.taken.extend(place.bases.iter().map(|base| crate::lexical(&effects::absolute(base, &given))));
+        }
     }
 
-    /// Whether something may run what the text writes.
-    pub(super) fn runs_what_it_writes(&self) -> bool {
+    /// What the text writes that something in it may run. What a command writes itself it is not given.
+    pub(super) fn written_for_others(&mut self) -> Vec<String> {
         let paths = &self.analysis.paths;
         let all = |operation| {
             let of = paths.iter().filter(move |effect| effect.operation == operation);
             of.map(|effect| crate::lexical(&effect.path))
         };
         let runs_own_file = || {
-            let written: HashSet<PathBuf> = all(Operation::Write).collect();
-            all(Operation::Execute).any(|script| written.contains(&script))
+            let run: HashSet<PathBuf> = all(Operation::Execute).collect();
+            // What is run may be all that a directory holds.
+            all(Operation::Write)
+                .any(|file| self.taken.contains(&file) || file.ancestors().any(|path| run.contains(path)))
         };
-        !self.written.is_empty() && (self.takes_written || (self.takes_values && self.substitutes) || runs_own_file())
+        let all = !self.written.is_empty() && runs_own_file();
+        let by_values = self.substitutes;
+        let taken =
+            |writer: usize| all || self.takes_written.takes(writer) || (by_values && self.takes_values.takes(writer));
+        let texts = self.written.iter().filter(|(writer, _)| taken(*writer));
+        texts.map(|(_, text)| text.clone()).collect()
     }
 }

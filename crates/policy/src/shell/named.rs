@@ -62,13 +62,13 @@ impl Work<'_> {
     }
 }
 
-fn exists(path: &Path) -> bool {
+pub(super) fn exists(path: &Path) -> bool {
     // What cannot be looked at may be there.
     !matches!(rustix::fs::lstat(path), Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL))
 }
 
 /// The paths that a word may name.
-fn candidates(word: &Word, plain: bool) -> Vec<Word> {
+pub(super) fn candidates(word: &Word, plain: bool) -> Vec<Word> {
     let text = word.text();
     let is_option = !plain && text.starts_with('-');
     let separators = text.char_indices().filter(|(_, c)| matches!(c, '=' | '@' | ':' | ',' | '<'));

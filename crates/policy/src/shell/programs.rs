@@ -7,7 +7,7 @@ use super::evaluated::{self, short_has};
 use super::scan::Unclear;
 use super::variables::assignment;
 use super::word::Word;
-use super::{Input, Place, Simple, Work, base_name, effects, harmless, wrappers};
+use super::{Place, Simple, Work, base_name, effects, harmless, wrappers};
 
 pub(super) const COMPUTED: Unclear = "the name of a program in it is computed";
 pub(super) const COMPUTED_TEXT: Unclear = "a text that it gives to a shell is computed";
@@ -19,7 +19,7 @@ pub(super) const MANY_PLACES: Unclear = "where a command in it begins cannot be 
 pub(super) const MAX_PLACES: usize = 32;
 
 /// Shells whose language is followed.
-const SHELLS: [&str; 5] = ["ash", "bash", "dash", "rbash", "sh"];
+pub(super) const SHELLS: [&str; 5] = ["ash", "bash", "dash", "rbash", "sh"];
 /// Shells with a language of their own besides: their texts are looked through as well.
 const OTHER_SHELLS: [&str; 8] = ["ksh", "lksh", "mksh", "oksh", "pdksh", "posh", "yash", "zsh"];
 /// Programs whose commands are followed, besides wrappers and shells.
@@ -71,6 +71,12 @@ impl Work<'_> {
             self.assigned(word, place);
         }
         let words: Vec<Word> = words.into_iter().skip(assignments).collect();
+        let mut words = words;
+        if let Some(program) = words.first_mut()
+            && let Some(named) = program.with_known_name()
+        {
+            *program = named;
+        }
         let Some(program) = words.first() else { return };
         if self.analysis.commands.len() > super::MAX_COMMANDS || place.level > super::MAX_LEVEL {
             self.unclear(super::TOO_MUCH);
@@ -102,7 +108,7 @@ impl Work<'_> {
         forms.into_iter().for_each(|form| self.found(form));
     }
 
-    fn found(&mut self, words: Vec<Word>) {
+    pub(super) fn found(&mut self, words: Vec<Word>) {
         self.analysis.commands.push(Simple::new(words, self.possible));
     }
 
@@ -207,8 +213,8 @@ impl Work<'_> {
 
     /// What starts others in a way that is not known may start what its words name.
     fn unless_harmless(&mut self, name: &str, words: &[Word], forms: &[Vec<Word>], place: &Place) {
-        if !harmless::starts_nothing(name, words, forms) {
-            self.suspect(name, words.get(1..).unwrap_or_default(), place);
+        if let Some(from) = harmless::may_run_from(name, words, forms) {
+            self.suspect(name, words.get(1 + from..).unwrap_or_default(), place);
         }
     }
 
@@ -228,7 +234,8 @@ impl Work<'_> {
         // Options may stand behind the host as well.
         let rest = args.get(host + 1..).unwrap_or_default();
         let (behind, sure_behind) = behind_options(rest, valued, flags);
-        let configures = args.iter().any(|word| short_has(word, &['o', 'F', 'J', 'D']));
+        let configures = args.iter().any(|word| short_has(word, &['o', 'F', 'J', 'D']))
+            || args.get(host).is_some_and(|word| word.known().is_none() && word.may_be_option());
         if configures || !sure || !sure_behind {
             self.suspect("ssh", args, place);
         }
@@ -237,125 +244,6 @@ impl Work<'_> {
             _ if args.iter().any(|word| short_has(word, &['N', 'V', 'Q', 'O', 'G'])) => {}
             _ => self.input_is_script(place),
         }
-    }
-
-    /// The commands of a shell: its `-c` text, or its input.
-    fn shell(&mut self, args: &[Word], place: &Place) {
-        let mut at = 0;
-        let mut command = false;
-        let (mut input, mut interactive) = (false, false);
-        while let Some(word) = args.get(at) {
-            let text = word.text();
-            let Some(letters) = text.strip_prefix(['-', '+']) else { break };
-            at += 1;
-            if word.known().is_none() {
-                return self.unclear(COMPUTED_TEXT);
-            }
-            match letters.strip_prefix('-') {
-                Some("") => break,
-                Some("version" | "help") => return,
-                Some("rcfile" | "init-file") => {
-                    if let Some(file) = args.get(at) {
-                        self.script_file(file, place);
-                    }
-                    at += 1;
-                }
-                Some(_) => {}
-                // A dash alone ends the options too.
-                None if letters.is_empty() => break,
-                None => {
-                    command |= letters.contains('c') && text.starts_with('-');
-                    input |= letters.contains('s');
-                    interactive |= letters.contains('i') && text.starts_with('-');
-                    if letters.contains(['H', 'k']) || (letters.contains(['o', 'O']) && self.sets_mode(args.get(at))) {
-                        self.unclear(evaluated::MODES);
-                    }
-                    at += letters.chars().filter(|letter| matches!(letter, 'o' | 'O')).count();
-                }
-            }
-        }
-        if command {
-            // Some shells let an option stand behind `-c`.
-            let text = args.get(at);
-            self.suspect("sh", args.get(at + 1..).unwrap_or_default(), place);
-            return self.word_text(text, place);
-        }
-        // What it reads is changed by its history.
-        if interactive {
-            self.unclear(evaluated::MODES);
-        }
-        match args.get(at).filter(|_| !input) {
-            Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
-            Some(script) => {
-                self.script_file(script, place);
-                // It is a program by its own name as well.
-                self.found(args.get(at..).unwrap_or_default().to_vec());
-                // What it does with its arguments and its input is not known.
-                self.suspect("sh", args.get(at + 1..).unwrap_or_default(), place);
-            }
-            None => self.input_is_script(place),
-        }
-    }
-
-    /// Whether an option of a shell changes how it reads a text.
-    fn sets_mode(&self, option: Option<&Word>) -> bool {
-        let modes = ["history", "histexpand", "keyword", "interactive_comments", "expand_aliases"];
-        option.is_some_and(|word| word.known().is_none_or(|text| modes.contains(&text)))
-    }
-
-    /// A file that a shell runs: not one of its descriptors, nor what may be an option.
-    fn script_file(&mut self, script: &Word, place: &Place) {
-        // A descriptor has a number for a name.
-        let name = script.written().rsplit('/').next().filter(|_| script.written().contains('/'));
-        let named = name.is_some_and(|name| {
-            !matches!(name, "" | "stdin") && !name.contains('\0') && !name.bytes().all(|byte| byte.is_ascii_digit())
-        });
-        let certain = script.known().is_some() || (!script.splits() && (named || script.lead().contains('/')));
-        if !certain || effects::is_descriptor(script.lead()) {
-            return self.unclear(SHELL_INPUT);
-        }
-        self.script(script, place);
-    }
-
-    pub(super) fn input_is_script(&mut self, place: &Place) {
-        match &place.input {
-            Input::Text(text) => self.inner_texts(vec![text.clone()], place),
-            Input::File(script) => {
-                self.found(vec![script.clone()]);
-                self.input_file(place);
-            }
-            Input::Unknown | Input::Piped | Input::Written(_) => self.unclear(SHELL_INPUT),
-        }
-    }
-
-    /// A word that is a command text.
-    fn word_text(&mut self, word: Option<&Word>, place: &Place) {
-        match word.map(Word::known) {
-            Some(Some(text)) => self.inner_texts(vec![text.to_owned()], place),
-            Some(None) => self.unclear(COMPUTED_TEXT),
-            None => {}
-        }
-    }
-
-    /// Words that are joined to a command text.
-    fn joined(&mut self, words: &[Word], place: &Place) {
-        if words.iter().any(|word| word.known().is_none()) {
-            return self.unclear(COMPUTED_TEXT);
-        }
-        let text = words.iter().map(Word::text).collect::<Vec<_>>().join(" ");
-        self.inner_texts(vec![text], place);
-    }
-
-    /// `su` hands what follows the user's name to the shell.
-    fn su(&mut self, args: &[Word], place: &Place) {
-        let user = args.iter().position(|word| !word.text().starts_with('-') || word.text() == "-");
-        let rest = user.and_then(|at| args.get(at + 1..)).unwrap_or_default();
-        if rest.iter().any(|word| word.text().starts_with('-')) {
-            self.shell(rest, place);
-        } else if !args.iter().any(|word| short_has(word, &['c']) || word.text().contains("command")) {
-            self.input_is_script(place);
-        }
-        self.suspect("su", args, place);
     }
 
     fn text_options(&mut self, options: &[&str], args: &[Word], place: &Place) {
@@ -388,7 +276,7 @@ impl Work<'_> {
             }
         }
         // What is not known may be such an option.
-        if args.iter().any(|word| word.known().is_none() && !word.is_operand()) {
+        if args.iter().any(|word| word.known().is_none() && word.may_be_option()) {
             self.suspect("find", args, place);
         }
     }
@@ -396,6 +284,9 @@ impl Work<'_> {
     /// Commands that git is told to run.
     fn git(&mut self, args: &[Word], place: &Place) {
         self.git_aliases(args);
+        let allows = |word: &Word| word.text().contains("protocol.") && !word.text().contains("protocol.version");
+        self.addresses.0 |= args.iter().any(allows);
+        self.addresses.1 |= args.iter().any(|word| word.known().is_none());
         for word in args {
             if let Some((_, text)) = word.text().split_once("=!") {
                 self.inner_texts(vec![text.to_owned()], place);

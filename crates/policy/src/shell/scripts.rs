@@ -23,17 +23,29 @@ struct Interpreter {
     attached: &'static str,
     /// Long options with a value of their own word.
     long: &'static [&'static str],
+    /// Long options without one, or whose value stands in the same word.
+    plain: &'static [&'static str],
     /// Options whose value is a script as well.
     loads: &'static [&'static str],
     /// Whether the first operand is a script.
     operand: bool,
 }
 
-const PLAIN: Interpreter =
-    Interpreter { name: "", valued: "", code: "", flags: "", attached: "", long: &[], loads: &[], operand: true };
+const PLAIN: Interpreter = Interpreter {
+    name: "",
+    valued: "",
+    code: "",
+    flags: "",
+    attached: "",
+    long: &[],
+    plain: &[],
+    loads: &[],
+    operand: true,
+};
 const AWK: Interpreter = Interpreter {
     valued: "fFvEilm",
-    long: &["--file", "--exec", "--assign", "--field-separator", "--include", "--load"],
+    long: &["--file", "--exec", "--assign", "--field-separator", "--include", "--load", "--source"],
+    plain: &["--bignum", "--csv", "--lint", "--posix", "--re-interval", "--sandbox", "--traditional", "--version"],
     loads: &["-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load"],
     operand: false,
     ..PLAIN
@@ -62,6 +74,16 @@ const INTERPRETERS: &[Interpreter] = &[
         flags: "bBdeiknpqrRsStwh",
         attached: "jl",
         long: &["--file", "--makefile", "--directory", "--include-dir"],
+        plain: &[
+            "--always-make",
+            "--dry-run",
+            "--ignore-errors",
+            "--jobs",
+            "--keep-going",
+            "--no-print-directory",
+            "--quiet",
+            "--silent",
+        ],
         loads: &["-f", "--file", "--makefile"],
         operand: false,
         ..PLAIN
@@ -125,6 +147,21 @@ const INTERPRETERS: &[Interpreter] = &[
         flags: "nErsuz",
         attached: "i",
         long: &["--file", "--expression", "--line-length"],
+        plain: &[
+            "--debug",
+            "--follow-symlinks",
+            "--in-place",
+            "--null-data",
+            "--posix",
+            "--quiet",
+            "--regexp-extended",
+            "--sandbox",
+            "--separate",
+            "--silent",
+            "--unbuffered",
+            "--version",
+            "--zero-terminated",
+        ],
         loads: &["-f", "--file"],
         operand: false,
     },
@@ -143,6 +180,9 @@ const LANGUAGES: &[&str] = &[
     "vimdiff", "xonsh", "yash", "zsh",
 ];
 
+/// Long options whose value is code.
+const LONG_CODE: [&str; 5] = ["--eval", "--expression", "--print", "--run", "--source"];
+
 /// What the options of a command line came to.
 struct Options {
     /// Where the operands begin.
@@ -158,6 +198,10 @@ struct Options {
 impl Work<'_> {
     /// Notes that a shell or an interpreter runs this file.
     pub(super) fn script(&mut self, word: &Word, place: &Place) {
+        // Which file it is nobody knows; it may be one that the text writes.
+        if word.known().is_none() && !self.possible {
+            self.takes_written.add(self.number);
+        }
         self.path(Execute, word, place);
         self.path(Read, word, place);
     }
@@ -226,19 +270,27 @@ pub(super) fn awk_runs_nothing(args: &[Word]) -> bool {
         .is_some_and(|code| code.iter().all(|text| !text.contains("system") && !text.contains(['|', '@'])))
 }
 
-/// Whether a `sed` is given code that can start nothing.
-pub(super) fn sed_runs_nothing(args: &[Word]) -> bool {
-    let Some(interpreter) = INTERPRETERS.iter().find(|one| one.name == "sed") else { return false };
+/// From which argument on a `sed` may run what it is given.
+pub(super) fn sed_may_run_from(args: &[Word]) -> Option<usize> {
+    let Some(interpreter) = INTERPRETERS.iter().find(|one| one.name == "sed") else { return Some(0) };
+    let at = options(interpreter, args).at;
     // Options may stand behind the operands, and with `-e` there the first of them is no code.
-    let unsure = |word: &Word| short_has(word, &['e', 'f']) || word.text().starts_with("--") || word.splits();
-    let behind = args.iter().skip(options(interpreter, args).at);
-    let hidden = behind.filter(|word| !word.is_operand()).any(unsure);
-    !hidden && whole_code("sed", args).is_some_and(|code| sed::is_plain(&code.join("\n")))
+    let unsure = |word: &Word| short_has(word, &['e', 'f']) || word.text().starts_with("--");
+    let behind = || args.iter().enumerate().skip(at);
+    let hidden = behind().any(|(_, word)| word.known().is_some() && !word.is_operand() && unsure(word));
+    if hidden || !whole_code("sed", args).is_some_and(|code| sed::is_plain(&code.join("\n"))) {
+        return Some(0);
+    }
+    let ended = at.checked_sub(1).and_then(|before| args.get(before)).is_some_and(|word| word.text() == "--");
+    // A script in the words that may only now turn out to be options stands in them, or behind.
+    let open = |word: &Word| word.known().is_none() && word.may_be_option();
+    behind().find(|(_, word)| !ended && open(word)).map(|(at, _)| at)
 }
 
 fn options(interpreter: &Interpreter, args: &[Word]) -> Options {
     let mut found = Options { at: 0, unsure_from: None, has_code: false, scripts: Vec::new(), code: Vec::new() };
     while let Some(word) = args.get(found.at).filter(|word| word.lead().starts_with('-') && word.text() != "-") {
+        let from = found.at;
         found.at += 1;
         if word.text() == "--" {
             break;
@@ -248,30 +300,42 @@ fn options(interpreter: &Interpreter, args: &[Word]) -> Options {
         } else {
             short_letters(interpreter, word, args, &mut found)
         };
-        if !known {
+        // What the shell takes apart may bring an option along.
+        let mut taken = args.iter().take(found.at).skip(from);
+        if !known || taken.any(|word| word.splits() && !word.is_pattern()) {
             found.unsure_from.get_or_insert(found.at);
         }
     }
     found
 }
 
+/// Takes note of a long option. Those of the kind that may be cut short are: of what such a one could mean, all holds.
 fn long_option(interpreter: &Interpreter, word: &Word, args: &[Word], found: &mut Options) -> bool {
     let attached = word.lead().split_once('=').map(|(name, _)| name);
     let name = attached.unwrap_or(word.text());
-    let valued = interpreter.long.contains(&name);
+    let begins = |option: &&&str| name.len() > 2 && option.starts_with(name);
+    let exact = interpreter.long.contains(&name);
+    let is_plain = !exact && interpreter.plain.iter().any(|option| begins(&option));
+    let meant: Vec<&str> = match exact {
+        true => vec![name],
+        false => interpreter.long.iter().filter(begins).copied().collect(),
+    };
     let value = match attached {
         Some(name) => word.behind(&format!("{name}=")),
-        None if valued => args.get(found.at).cloned(),
+        None if !meant.is_empty() => args.get(found.at).cloned(),
         None => None,
     };
     let at = found.at;
-    found.at += usize::from(valued && attached.is_none());
-    if matches!(name, "--eval" | "--print" | "--run" | "--expression") {
+    found.at += usize::from(!meant.is_empty() && attached.is_none());
+    if meant.iter().any(|name| LONG_CODE.contains(name)) {
         found.has_code = true;
         found.code.extend([at - 1, at]);
     }
-    found.scripts.extend(value.filter(|_| interpreter.loads.contains(&name)));
-    valued || attached.is_some()
+    found.scripts.extend(value.filter(|_| meant.iter().any(|name| interpreter.loads.contains(name))));
+    // What else has a value may take code; where an operand is the script, that is told apart from it.
+    let guessed = attached.is_some() && interpreter.operand && meant.is_empty() && !is_plain;
+    found.code.extend(guessed.then_some(at - 1));
+    exact || guessed || (is_plain && meant.is_empty())
 }
 
 fn short_letters(interpreter: &Interpreter, word: &Word, args: &[Word], found: &mut Options) -> bool {

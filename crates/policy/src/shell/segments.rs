@@ -77,6 +77,8 @@ struct Cutter<'w, 'h, 't> {
     patterns: bool,
     /// What the command before a pipe prints, if that is known.
     piped: Input,
+    /// The elements of the array at hand.
+    elements: Vec<String>,
     /// A `cd` that ran before, with where it would lead: which of both holds depends on what follows.
     moved: Option<Vec<PathBuf>>,
 }
@@ -95,6 +97,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             cases: 0,
             patterns: false,
             piped: Input::Unknown,
+            elements: Vec::new(),
             moved: None,
         }
     }
@@ -205,6 +208,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             self.work.path(Operation::Read, &target, &self.place);
         }
         if !matches!(operator, "<" | "<&") {
+            self.work.makes(&target);
             self.work.path(Operation::Write, &target, &self.place);
         }
         Ok(())
@@ -263,6 +267,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         if self.open.contains(&Open::Array) {
             let inside = |word: &Word| Some(word.text().strip_prefix('[')?.split("]=").next()?.to_owned());
             words.iter().filter_map(inside).for_each(|text| self.work.evaluated(&text));
+            self.elements.extend(words.iter().map(|word| word.written().to_owned()));
         }
         if operator == "(" {
             self.before_parenthesis(&words);
@@ -284,7 +289,10 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             "(" => self.open_parenthesis()?,
             // One without an opening one ends a pattern of `case`.
             ")" => {
-                self.open.pop();
+                if self.open.pop() == Some(Open::Array) {
+                    let elements = std::mem::take(&mut self.elements).join(" ");
+                    self.work.suspect_value("it", &elements, &self.place.clone());
+                }
                 self.patterns = false;
             }
             ";;" | ";&" | ";;&" => self.patterns = self.cases > 0,
@@ -309,6 +317,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             return Input::Piped;
         };
         let printed = super::input::printed(&words, &place.input);
+        self.work.number += 1;
         self.work.writes(&words, &place.input);
         self.change_directory(&words);
         self.work.command(words, place);
@@ -423,7 +432,14 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             None => Some(self.work.home.to_owned()),
             Some(word) => word.path(self.work.home),
         };
+        for base in &self.place.bases {
+            if self.work.left.len() < MAX_BASES && !self.work.left.contains(base) {
+                self.work.left.push(base.clone());
+            }
+        }
         self.moved = Some(match given {
+            // Back to one of those that were left.
+            Some(_) if target.is_some_and(Word::is_behind) => self.work.left.clone(),
             Some(given) => {
                 self.place.bases.iter().map(|base| crate::lexical(&effects::absolute(base, &given))).collect()
             }

@@ -207,7 +207,7 @@ impl Work<'_> {
             return;
         }
         let (code, input_is_code) = scripts::code(name, args);
-        self.takes(args, &place.input);
+        self.takes(args, place);
         let (mut words, mut programs) = (Vec::new(), Vec::new());
         for (at, word) in args.iter().enumerate() {
             let texts = if code.contains(&at) { &mut programs } else { &mut words };

@@ -66,6 +66,27 @@ const OF_PROGRAMS: [&str; 36] = [
     "VIMINIT",
     "_JAVA_OPTIONS",
 ];
+/// Variables that name a configuration, or a directory with some, which can name programs.
+const OF_CONFIGURATIONS: [&str; 18] = [
+    "BAT_CONFIG_PATH",
+    "CARGO_HOME",
+    "CURL_HOME",
+    "DOCKER_CONFIG",
+    "GIT_CONFIG",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_DIR",
+    "HOME",
+    "KUBECONFIG",
+    "LESSKEYIN",
+    "MAKEFILES",
+    "NPM_CONFIG_USERCONFIG",
+    "OPENSSL_CONF",
+    "PIP_CONFIG_FILE",
+    "RIPGREP_CONFIG_PATH",
+    "WGETRC",
+    "XDG_CONFIG_HOME",
+];
 /// How the names of others end.
 const ENDINGS: [&str; 12] = [
     "PAGER", "EDITOR", "ASKPASS", "_RSH", "_SSH", "_COMMAND", "_RUNNER", "_LINKER", "_WRAPPER", "_SHELL", "_CMD",
@@ -97,6 +118,13 @@ pub(super) fn assignment(word: &Word) -> Option<(&str, &str)> {
     (starts && certain && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some((plain, value))
 }
 
+/// Whether a value is the variable's own, or else a literal: `CC=${CC:-gcc}`.
+fn is_own_default(name: &str, value: &str) -> bool {
+    let inner = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    let default = inner.and_then(|inner| inner.strip_prefix(name)).map(|rest| rest.strip_prefix(':').unwrap_or(rest));
+    default.and_then(|rest| rest.strip_prefix(['-', '='])).is_some_and(|text| !text.contains(['$', '`', '{', '}']))
+}
+
 impl Work<'_> {
     /// A value that is assigned may be evaluated later, and some are commands by themselves.
     pub(super) fn assigned(&mut self, word: &Word, place: &Place) {
@@ -114,7 +142,15 @@ impl Work<'_> {
         let computed = value.contains("$(") || value.contains('`');
         if of_shells(name) {
             self.unclear(STARTS);
-        } else if is_open && if LISTS.contains(&name) { computed } else { of_programs(name) } {
+        } else if OF_CONFIGURATIONS.contains(&name) {
+            // It is run like a script.
+            word.behind(&format!("{name}=")).iter().for_each(|value| self.script(value, place));
+        } else if name == "GIT_ALLOW_PROTOCOL" {
+            self.addresses.0 |= is_open || value.contains("ext");
+        } else if is_open
+            && !is_own_default(name, value)
+            && if LISTS.contains(&name) { computed } else { of_programs(name) }
+        {
             self.unclear(COMPUTED_VALUE);
         }
         self.latent(word, place);

@@ -80,6 +80,25 @@ impl Word {
         self.lead().chars().next().is_some_and(|first| first != '-') || self.text.is_empty()
     }
 
+    /// Whether it may come to an option: it begins like one, or nobody knows how it begins or what else it brings.
+    pub(super) fn may_be_option(&self) -> bool {
+        let brings_more = !self.known && self.splits && self.pattern.is_none();
+        brings_more || !self.is_operand()
+    }
+
+    /// Whether nothing but file names can make it more than it is.
+    pub(super) fn is_pattern(&self) -> bool {
+        self.pattern.is_some()
+    }
+
+    /// The same as a program: whatever stands before its last component, that is the program's name.
+    pub(super) fn with_known_name(&self) -> Option<Self> {
+        let certain = self.certain.as_deref().filter(|_| !self.known && !self.splits)?;
+        let (_, name) = certain.rsplit_once('/')?;
+        let named = !name.is_empty() && !name.contains('\0') && self.text.rsplit('/').next() == Some(name);
+        named.then(|| Self::literal(&self.text))
+    }
+
     /// The same word where a text is put in place of some of its own.
     pub(super) fn replaced(&self, place: &str) -> Self {
         if !self.text.contains(place) {
@@ -91,13 +110,19 @@ impl Word {
     }
 
     /// Whether the shell may make several words of it, or none.
-    pub(super) fn splits(&self) -> bool {
+    pub(crate) fn splits(&self) -> bool {
         self.splits
     }
 
     /// The certain beginning.
     pub(crate) fn lead(&self) -> &str {
         self.text.get(..self.lead).unwrap_or_default()
+    }
+
+    /// What is certain at its beginning and at its end, where something between them is not known.
+    pub(crate) fn ends(&self) -> (&str, &str) {
+        let end = self.certain.as_deref().and_then(|text| text.rsplit(['\0', '*', '?', '[', ']']).next());
+        (self.lead(), end.unwrap_or_default())
     }
 
     /// The word as a reserved one could be written.
@@ -113,12 +138,27 @@ impl Word {
         {
             return Some(format!("/proc/self{rest}").into());
         }
+        if let Some(path) = self.path_behind(home) {
+            return Some(path);
+        }
         let text = self.known().filter(|text| !text.is_empty())?;
         match text.strip_prefix('~').filter(|_| self.tilde) {
             Some("") => Some(home.to_owned()),
             Some(rest) => rest.starts_with('/').then(|| home.join(rest.trim_start_matches('/'))),
             None => Some(text.into()),
         }
+    }
+
+    /// A path behind `~+`, `~-`, `$PWD` or `$HOME`. The directory that was left is added where it is used.
+    fn path_behind(&self, home: &Path) -> Option<std::path::PathBuf> {
+        let certain = |rest: &&str| {
+            !self.known && (rest.is_empty() || rest.starts_with('/')) && !rest.contains(['$', '`', '*', '?', '['])
+        };
+        let behind = |names: &[&str]| names.iter().find_map(|name| self.text.strip_prefix(name)).filter(certain);
+        let here = behind(&["$PWD", "${PWD}"]);
+        let here = here.or_else(|| behind(&["~+", "~-"]).filter(|_| self.tilde));
+        let at_home = || behind(&["$HOME", "${HOME}"]).map(|rest| home.join(rest.trim_start_matches('/')));
+        here.map(|rest| format!(".{rest}").into()).or_else(at_home)
     }
 
     /// The file name pattern that it is, with a `~` in front made absolute.
@@ -128,6 +168,11 @@ impl Word {
             Some(rest) => Some(format!("{}{rest}", globset::escape(home.to_str()?))),
             None => Some(pattern.to_owned()),
         }
+    }
+
+    /// Whether it begins at the directory that was left last.
+    pub(super) fn is_behind(&self) -> bool {
+        self.tilde && self.text.starts_with("~-") || self.known() == Some("-")
     }
 
     /// What stands behind a prefix, as a word.

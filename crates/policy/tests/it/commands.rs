@@ -85,6 +85,62 @@ fn each_way_of_matching_blocks_what_it_says_and_not_its_neighbour() {
 }
 
 #[test]
+fn a_pattern_about_a_program_holds_for_words_that_only_the_shell_will_know() {
+    for (matching, pattern, unclear, allowed) in [
+        (
+            "regex",
+            "^git push .*--force",
+            &[
+                "git push origin $F",
+                "git push \"$@\"",
+                "git push origin --for$()ce",
+                "/usr/bin/git push $F",
+                "git push -v $(cat y) main",
+                "git \"$verb\" x --force-with-lease",
+                "printf a | xargs git push",
+            ][..],
+            &["git pull $F", "echo \"$F\"", "git push origin main", "git log $F", "gitk $F", "git add -- \"$f\""][..],
+        ),
+        ("regex", "(git|hg) push\\b.*-f\\b", &["hg push $x", "sudo git push \"$x\""], &["hg pull $x", "got push $x"]),
+        ("regex", ".*git push.*--force.*", &["git push $x"], &["git pull $x", "ls $x"]),
+        ("regex", "^(rm|shred) .*secret", &["rm \"$f\"", "RM $f", "shred *"], &["cp \"$f\" g", "git rm \"$f\""]),
+        ("regex", ".*--force", &["git push --for$x'ce'"], &["git push $x", "ls \"$x\""]),
+        ("regex", "\\bdrop\\s+table\\b", &["drop \"$x\""], &["psql -c \"$q\"", "echo $x"]),
+        ("regex", "^git push$", &["git push $x", "git push\"$x\""], &["git push \"$x\"", "git push $x y"]),
+        ("regex", "^a{2,3}b+[^c]*(?:d|e)$", &["aab \"$x\"", "aaab$x"], &["ab \"$x\"", "aabc \"$x\" c"]),
+        (
+            "glob",
+            "zap --force*",
+            &["zap \"$(echo --force)\"", "zap ${x:---force}", "zap --fo*"],
+            &["zap -v \"$x\"", "zip $x"],
+        ),
+        ("glob", "*--force*", &["git push --for$()ce"], &["git push $x"]),
+        ("contains", "git push --force", &["git push $x"], &["git pull $x"]),
+        ("contains", "--force", &["git push --for$()ce"], &["git push $x", "ls --f$x", "ls a-$b"]),
+    ] {
+        let rules = rule(matching, pattern);
+        for text in unclear {
+            assert_ne!(verdict(&rules, text), "allowed", "{matching} {pattern}: {text}");
+        }
+        for text in allowed {
+            assert_eq!(verdict(&rules, text), "allowed", "{matching} {pattern}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_pattern_that_takes_too_many_steps_counts() {
+    let long = format!("zap {} \"$x\"", "a".repeat(8_000));
+    for pattern in ["^zap (a*)*(a*)*(a*)*c", "^zip .*.*.*b", "^zap (a|aa|aaa)*c"] {
+        assert_eq!(verdict(&rule("regex", pattern), &long), "allowed", "{pattern}");
+    }
+    // None of these can match either, but to know that takes too long.
+    for pattern in ["^zap (a+b?){200}c", "^zap ((a+){30}){30}c"] {
+        assert_ne!(verdict(&rule("regex", pattern), &long), "allowed", "{pattern}");
+    }
+}
+
+#[test]
 fn what_is_not_understood_passes_only_without_command_rules() {
     let base = base();
     let none = compiled(r#"{"id": "p", "type": "path", "pattern": "/x", "operations": ["read"]}"#);

@@ -249,3 +249,54 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_path_in_a_revision_and_behind_a_tilde_is_a_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("sub")).unwrap();
+    std::fs::create_dir(root.join(".git")).unwrap();
+    std::fs::write(root.join("deploy.sh"), "").unwrap();
+    let own = Base::new(&root, "/home/operator");
+    let document = |operation: &str, pattern: &str| {
+        let rules =
+            json!([{"id": "r", "type": "path", "match": "glob", "pattern": pattern, "operations": [operation]}]);
+        Document::parse(&json!({"version": 1, "hardBlocks": rules}).to_string(), &own).unwrap()
+    };
+    let told = |operation: &str, pattern: &str, text: &str| {
+        let rules = Compiled::new(&document(operation, pattern), &own).unwrap();
+        !matches!(rules.test_command(text, &own), Verdict::Allowed)
+    };
+    for (text, neighbour) in [
+        ("git show HEAD:.env", "git show HEAD:.envs"),
+        ("git show :.env", "git show :sub/.env"),
+        ("git show :0:.env", "git show :4:.env"),
+        ("git -C sub show main~2:.env", "git -C sub show main~2:./.envs"),
+        ("cd sub && git show HEAD:.env", "cd sub && git show HEAD:sub/.env"),
+        ("git cat-file -p HEAD:.env", "git cat-file -p HEAD"),
+        ("git cat-file blob HEAD:./.env", "git cat-file blob HEAD:./.envs"),
+        ("git diff a:.env b:.env", "git diff a:.envs b:.envs"),
+        ("git archive HEAD:.env", "git archive HEAD:.envs"),
+        ("git checkout-index :.env", "git push origin HEAD:.env"),
+        ("cat ~+/.env", "cat ~+/.envs"),
+        ("cat < ~+/.env", "cat < '~+/.env'"),
+        ("cd sub && cat ~-/.env", "cd sub && cat ~+/.env"),
+        ("cd sub && cd ~- && cat .env", "cd sub && cd ~+ && cat .env"),
+        ("cd sub && cd - && cat .env", "cd sub && cd . && cat .env"),
+        ("cd sub && cat \"$PWD\"/../.env", "cd sub && cat \"$PWD\"/.env"),
+    ] {
+        assert!(told("read", ".env", text), "passes: {text}");
+        assert!(!told("read", ".env", neighbour), "blocks: {neighbour}");
+    }
+    for (text, neighbour) in [
+        ("make --fil=deploy.sh", "make --quie deploy.sh"),
+        ("sed --fil=deploy.sh x", "sed --quie=deploy.sh x"),
+        ("gawk --fil=deploy.sh x", "gawk --csv x"),
+        ("gawk --inc deploy.sh x", "gawk --assign deploy.sh x"),
+        ("run-parts .", "run-parts sub"),
+        ("GIT_CONFIG_GLOBAL=deploy.sh git log", "GIT_CONFIG_GLOBALS=deploy.sh git log"),
+    ] {
+        assert!(told("execute", "deploy.sh", text), "passes: {text}");
+        assert!(!told("execute", "deploy.sh", neighbour), "blocks: {neighbour}");
+    }
+}

@@ -2,28 +2,54 @@
 //!
 //! An option too many in these lists only makes the words of the program be looked through.
 
+/// A program with the options that make it start others.
+pub(super) struct WithOptions {
+    pub(super) name: &'static str,
+    pub(super) options: &'static [&'static str],
+    /// Letters of other options with a value, which is no option.
+    pub(super) valued: &'static str,
+    /// Letters of options without one.
+    pub(super) flags: &'static str,
+}
+
+const fn with(name: &'static str, options: &'static [&'static str]) -> WithOptions {
+    WithOptions { name, options, valued: "", flags: "" }
+}
+
+const fn tar(name: &'static str) -> WithOptions {
+    WithOptions { valued: "bCfgHKLNTVX", flags: "AaBcdGhiJjklmnOoPpRrSsUtuvwWxZz", ..with(name, TAR) }
+}
+
 /// Programs with the options that make them start others.
-pub(super) const WITH_OPTIONS: &[(&str, &[&str])] = &[
-    ("ag", &["--pager"]),
-    ("bat", &["--pager"]),
-    ("diff3", &["--diff-program"]),
-    ("fd", &["-x", "-X", "--exec", "--exec-batch"]),
-    ("fdfind", &["-x", "-X", "--exec", "--exec-batch"]),
-    ("gtar", TAR),
-    ("install", &["--strip-program"]),
-    ("less", &["-k", "-o", "-O", "--lesskey-file", "--lesskey-src", "--lesskey-content", "+"]),
-    ("man", &["-P", "-H", "--pager", "--html", "--preprocessor", "-p", "-C", "--config-file"]),
-    ("patch", &["-e", "--ed", "-g", "--get"]),
-    ("printf", &["-v"]),
-    ("rg", &["--pre", "--hostname-bin"]),
-    ("rsync", &["-e", "--rsh", "--rsync-path", "--config", "--early-input"]),
-    ("scp", &["-S", "-o", "-F", "-D"]),
-    ("sdiff", &["--diff-program", "-o", "--output"]),
-    ("sort", &["--compress-program"]),
-    ("split", &["--filter"]),
-    ("tar", TAR),
-    ("wget", &["-e", "--execute", "--use-askpass", "--config"]),
-    ("zip", &["-T", "--unzip-command"]),
+pub(super) const WITH_OPTIONS: &[WithOptions] = &[
+    with("ag", &["--pager"]),
+    with("bat", &["--pager"]),
+    with("diff3", &["--diff-program"]),
+    with("fd", &["-x", "-X", "--exec", "--exec-batch"]),
+    with("fdfind", &["-x", "-X", "--exec", "--exec-batch"]),
+    tar("gtar"),
+    WithOptions { valued: "gmoSt", flags: "bcCdDpsTv", ..with("install", &["--strip-program"]) },
+    with("less", &["-k", "-o", "-O", "--lesskey-file", "--lesskey-src", "--lesskey-content", "+"]),
+    with("man", &["-P", "-H", "--pager", "--html", "--preprocessor", "-p", "-C", "--config-file"]),
+    WithOptions { valued: "dDFioprVxYz", flags: "bcEflnNRstTuvZ", ..with("patch", &["-e", "--ed", "-g", "--get"]) },
+    with("printf", &["-v"]),
+    WithOptions {
+        valued: "ABCeEfgjmMrTt",
+        flags: "acFHiIlLnNopPqsSuUvVwxz",
+        ..with("rg", &["--pre", "--hostname-bin"])
+    },
+    with("rsync", &["-e", "--rsh", "--rsync-path", "--config", "--early-input"]),
+    WithOptions { valued: "ciJlP", flags: "346ABCOpqRrTv", ..with("scp", &["-S", "-o", "-F", "-D"]) },
+    with("sdiff", &["--diff-program", "-o", "--output"]),
+    WithOptions { valued: "kStTo", flags: "bcCdfghiMmnRrsuVz", ..with("sort", &["--compress-program"]) },
+    WithOptions { valued: "abClnt", flags: "deux", ..with("split", &["--filter"]) },
+    tar("tar"),
+    WithOptions {
+        valued: "aAoOPQtTUw",
+        flags: "bcFHkKLmNnpqrSv",
+        ..with("wget", &["-e", "--execute", "--use-askpass", "--config"])
+    },
+    with("zip", &["-T", "--unzip-command"]),
 ];
 pub(super) const TAR: &[&str] = &[
     "-I",
@@ -42,10 +68,13 @@ pub(super) struct Subcommands {
     pub(super) name: &'static str,
     pub(super) words: &'static [&'static str],
     pub(super) but: &'static [&'static str],
+    /// The subcommands that have such an option. Empty when any may.
+    pub(super) risky: &'static [&'static str],
 }
 
 const CONTAINERS: Subcommands = Subcommands {
     name: "",
+    risky: &[],
     words: &[
         "build", "cp", "diff", "events", "history", "images", "info", "inspect", "kill", "load", "login", "logout",
         "logs", "network", "pause", "port", "ps", "pull", "push", "rename", "restart", "rm", "rmi", "save", "search",
@@ -55,6 +84,7 @@ const CONTAINERS: Subcommands = Subcommands {
 };
 const NPM: Subcommands = Subcommands {
     name: "",
+    risky: &[],
     words: &[
         "add",
         "audit",
@@ -96,6 +126,7 @@ const NPM: Subcommands = Subcommands {
 };
 const APT: Subcommands = Subcommands {
     name: "",
+    risky: &[],
     words: &[
         "autoremove",
         "changelog",
@@ -116,16 +147,18 @@ const APT: Subcommands = Subcommands {
     but: &["-o", "-c", "--option", "--config-file"],
 };
 pub(super) const SUBCOMMANDS: &[Subcommands] = &[
-    Subcommands { name: "apk", words: &["add", "del", "info", "search", "update", "upgrade"], but: &[] },
+    Subcommands { name: "apk", words: &["add", "del", "info", "search", "update", "upgrade"], but: &[], risky: &[] },
     Subcommands { name: "apt", ..APT },
     Subcommands { name: "apt-get", ..APT },
     Subcommands {
         name: "brew",
+        risky: &[],
         words: &["info", "install", "list", "search", "uninstall", "update", "upgrade"],
         but: &[],
     },
     Subcommands {
         name: "cargo",
+        risky: &[],
         words: &[
             "add",
             "b",
@@ -167,11 +200,13 @@ pub(super) const SUBCOMMANDS: &[Subcommands] = &[
     Subcommands { name: "docker", ..CONTAINERS },
     Subcommands {
         name: "dnf",
+        risky: &[],
         words: &["install", "remove", "search", "info", "update", "upgrade", "list"],
         but: &["--setopt", "-c", "--config"],
     },
     Subcommands {
         name: "git",
+        risky: &["archive", "clone", "fetch", "grep", "init", "ls-remote", "pull", "push", "rebase", "remote"],
         words: &[
             "add",
             "am",
@@ -264,11 +299,13 @@ pub(super) const SUBCOMMANDS: &[Subcommands] = &[
     },
     Subcommands {
         name: "gh",
+        risky: &["repo"],
         words: &["api", "issue", "label", "pr", "release", "repo", "run", "search", "status", "workflow"],
         but: &["--config", "--editor", "--template", "--upload-pack", "--web", "-c", "-e", "-u"],
     },
     Subcommands {
         name: "kubectl",
+        risky: &[],
         words: &[
             "annotate",
             "api-resources",
@@ -297,6 +334,7 @@ pub(super) const SUBCOMMANDS: &[Subcommands] = &[
     Subcommands { name: "npm", ..NPM },
     Subcommands {
         name: "pip",
+        risky: &[],
         words: &[
             "cache",
             "check",
@@ -316,6 +354,7 @@ pub(super) const SUBCOMMANDS: &[Subcommands] = &[
     Subcommands { name: "podman", ..CONTAINERS },
     Subcommands {
         name: "systemctl",
+        risky: &[],
         words: &[
             "cat",
             "daemon-reload",

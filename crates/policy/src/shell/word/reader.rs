@@ -32,14 +32,35 @@ pub(in crate::shell) struct Inner {
     pub(in crate::shell) unclear: Option<Unclear>,
 }
 
-/// What an open part says of itself: a NUL, and what `${x:-…}` falls back to.
+/// What an open part says of itself: a NUL, and the texts in `${x:-…}`, `${x/a/…}` and their like that it may come to.
 pub(super) fn fallback(raw: &str) -> String {
-    let inner =
-        raw.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).filter(|inner| !inner.contains(['`', '(']));
-    match inner.and_then(|inner| inner.find([':', '-', '=', '+']).and_then(|at| inner.get(at + 1..))) {
-        Some(rest) => format!("\0 {}\0", rest.trim_start_matches(['-', '=', '+', '?'])),
+    let Some(inner) = raw.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else { return "\0".to_owned() };
+    let named = inner.trim_start_matches(['!', '#']);
+    let named = named.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let plain = without_substitutions(named);
+    let operand = plain.strip_prefix(':').unwrap_or(&plain);
+    match operand.chars().next() {
         None => "\0".to_owned(),
+        Some('-' | '=' | '?' | '+') => format!("\0 {}\0", operand.get(1..).unwrap_or_default()),
+        // What is put in place of a part, alone too.
+        Some('/') => format!("\0 {operand} {}\0", operand.replace('/', " ")),
+        Some(_) => format!("\0 {operand}\0"),
     }
+}
+
+/// A text without what stands in substitutions: those are looked into as commands.
+fn without_substitutions(text: &str) -> String {
+    let (mut depth, mut ticked) = (0_usize, false);
+    let keep = |c: &char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '`' => ticked = !ticked,
+            _ => return depth == 0 && !ticked,
+        }
+        false
+    };
+    text.chars().filter(keep).collect()
 }
 
 pub(super) struct Reader<'a> {
