@@ -32,6 +32,11 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "send it the task with `mur send`, or end it with `mur stop`",
     ),
     (
+        "E-RUN-006",
+        "the workdir of the session to be resumed is gone",
+        "name another with `--workdir`, or go on with one conversation alone: `--context`",
+    ),
+    (
         "E-RUN-007",
         "the export of spans cannot start",
         "write `observability.otlp_endpoint` as in `http://127.0.0.1:4318`",
@@ -185,5 +190,10 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
         "bind 127.0.0.1 behind a proxy with TLS, and declare `network.authentication`",
     ),
     ("W-RUN-007", "spans did not reach their receiver", "the message says why; the trace is complete all the same"),
+    (
+        "W-RUN-008",
+        "the session that is resumed was another capsule's",
+        "check that this capsule may do in that workdir what its manifest grants",
+    ),
     ("W-RUN-001", "a reply was cut at the output cap", "raise `inference.max_tokens`"),
 ];

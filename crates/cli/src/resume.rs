@@ -1,12 +1,16 @@
 //! What `--resume` takes over from an earlier session: its conversations and the directory it worked in.
+//!
+//! A directory that is gone is no reason to work in another: the launch is refused. Another capsule may take a session
+//! over, since somebody who names both can mean it; but it is told, since what it may do is another matter.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use record::{Home, TraceReader};
 use vocab::{ContextId, SessionId};
 
 use crate::failure::Failure;
 use crate::launch::record_failure;
+use crate::terminal::printable;
 
 /// An earlier session, as its trace tells it.
 pub(crate) struct Earlier {
@@ -47,4 +51,25 @@ impl Earlier {
         }
         Ok(earlier)
     }
+}
+
+/// What an operator should know who lets `capsule` take over the session `earlier`. `elsewhere` says that another workdir
+/// was given.
+pub(crate) fn check(earlier: &SessionId, capsule: &str, elsewhere: bool) -> Result<Option<String>, Failure> {
+    let home = Home::from_env().map_err(|error| record_failure(&error))?;
+    let mut trace = TraceReader::open(&home.trace_path(earlier)).map_err(|error| record_failure(&error))?;
+    let Some(start) = trace.next().transpose().map_err(|error| record_failure(&error))? else { return Ok(None) };
+    if let Some(workdir) = start.str("workdir").filter(|workdir| !elsewhere && !Path::new(workdir).is_dir()) {
+        let message = format!("the workdir `{workdir}` of the session `{earlier}` is gone, so it cannot be taken over");
+        let hint = "name another with `--workdir`, or go on with one conversation alone: `--context`";
+        return Err(Failure::unusable(message).code("E-RUN-006").hint(hint));
+    }
+    let other = start.str("capsule").filter(|name| *name != capsule);
+    Ok(other.map(|name| {
+        let (name, hint) = (printable(name), "what was granted to the one is not what is granted to the other");
+        format!(
+            "warning[W-RUN-008]: the session `{earlier}` was the capsule `{name}`'s: its workdir and conversations are \
+             taken over by `{capsule}`\n  hint: {hint}"
+        )
+    }))
 }

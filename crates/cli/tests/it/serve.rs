@@ -238,6 +238,41 @@ fn a_session_that_was_killed_in_a_call_is_resumed_with_a_paired_history() {
 }
 
 #[test]
+fn a_session_whose_workdir_is_gone_is_resumed_in_another_that_is_named_and_in_no_other() {
+    let stage = Stage::new(Wire::OpenAi, "", vec![Turn::new().text("one"), Turn::new().text("two")]);
+    assert_eq!(stage.run(&[]).status, Some(0));
+    std::fs::rename(stage.path("work"), stage.path("moved")).unwrap();
+    let before = children(&stage.mur.home.home().join("sessions"));
+    let path = stage.path("agent");
+    let again = |more: &[&str]| {
+        let mut command = stage.mur.command(&[&["run", &path, "--task", "go on", "--resume", "@1"], more].concat());
+        command.envs(stage.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Ran::of(command.current_dir(&path))
+    };
+    let refused = again(&[]);
+    assert_eq!((refused.status, refused.stdout()), (Some(2), ""), "{refused:?}");
+    assert!(refused.stderr.contains("error[E-RUN-006]: the workdir `"), "{refused:?}");
+    assert_eq!(children(&stage.mur.home.home().join("sessions")), before);
+    let moved = stage.path("moved");
+    let resumed = again(&["--workdir", &moved]);
+    assert_eq!((resumed.status, resumed.stdout()), (Some(0), "two\n"), "{resumed:?}");
+    assert!(!resumed.stderr.contains("W-RUN-008"), "{resumed:?}");
+}
+
+#[test]
+fn another_capsule_that_takes_a_session_over_is_told_of() {
+    let stage = Stage::new(Wire::OpenAi, "", vec![Turn::new().text("one"), Turn::new().text("two")]);
+    assert_eq!(stage.run(&[]).status, Some(0));
+    let text = stage.mur.home.read("agent/murmur.yaml");
+    let line = text.lines().find(|line| line.starts_with("name:")).unwrap();
+    stage.mur.home.write("agent/murmur.yaml", text.replace(line, "name: somebody-else"));
+    let resumed = stage.run(&["--resume", "@1"]);
+    assert_eq!(resumed.status, Some(0), "{resumed:?}");
+    assert!(resumed.stderr.contains("warning[W-RUN-008]: the session `ses_"), "{resumed:?}");
+    assert!(resumed.stderr.contains("taken over by `somebody-else`"), "{resumed:?}");
+}
+
+#[test]
 fn a_session_that_runs_is_not_resumed() {
     let stage = serving(Wire::Anthropic, SERVES, Vec::new());
     let session = Serving::start(&stage, &[]);

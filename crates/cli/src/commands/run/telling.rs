@@ -7,6 +7,7 @@ use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use runtime::{Tally, TaskReport};
+use secrets::Redactor;
 use serde_json::{Value, json};
 use vocab::{ContextId, EndStatus, SessionId};
 
@@ -62,6 +63,11 @@ impl Telling {
             last: None,
             fault: None,
         }
+    }
+
+    /// Adds what the operator should know to what is told of the start.
+    pub(crate) fn warnings(&mut self, more: Option<String>) {
+        self.warnings.extend(more);
     }
 
     /// Tells that the session runs. A closed stderr must not end the agent's work, so its errors are dropped.
@@ -146,8 +152,9 @@ impl Telling {
     }
 
     /// Tells that the session has ended: people where it was stopped and did not end with its task, programs in
-    /// any case. Gives the first reply that could not be written.
-    pub(crate) fn ended(&mut self, stopped: bool) -> std::io::Result<()> {
+    /// any case. `fault` says what of its record could not be written, for a session that so ended badly. `redactor` may
+    /// know more than when the last task ended. Gives the first reply that could not be written.
+    pub(crate) fn ended(&mut self, stopped: bool, fault: Option<&str>, redactor: &Redactor) -> std::io::Result<()> {
         if !self.quiet && (stopped || self.last.is_none()) {
             let (dim, tasks) = (Style::new().dimmed(), count(self.tasks, "task"));
             let _ = tell(&format!("{dim}stopped: {tasks}, {}; {}{dim:#}\n", took(self.tally), self.on_record()));
@@ -157,13 +164,17 @@ impl Telling {
         }
         let last = self.last.as_ref();
         let tally = self.tally;
+        let status = match (fault, last) {
+            (Some(_), _) => EndStatus::Failed,
+            (None, last) => last.map_or(EndStatus::Ok, |last| last.end.status),
+        };
         json_line(&json!({
             "event": "ended",
             "session_id": self.session,
             "context_id": last.map(|last| &last.context),
-            "status": last.map_or(EndStatus::Ok, |last| last.end.status).as_str(),
-            "reply": last.map_or("", |last| last.end.reply.as_str()),
-            "reason": last.and_then(|last| last.end.reason.as_deref()),
+            "status": status.as_str(),
+            "reply": redactor.redact(last.map_or("", |last| last.end.reply.as_str())).as_str(),
+            "reason": fault.or(last.and_then(|last| last.end.reason.as_deref())),
             "turns": tally.turns,
             "tool_calls": tally.tool_calls,
             "input_tokens": tally.input_tokens,
