@@ -54,7 +54,11 @@
 //! fn twice(permit: policy::Permit, run: impl Fn(policy::Permit)) { run(permit); run(permit); }
 //! ```
 //!
-//! and no result reaches the model unredacted or unfenced:
+//! and no result reaches the model unprotected, unredacted or unfenced:
+//!
+//! ```compile_fail
+//! fn skip(raw: policy::RawResult, redactor: &secrets::Redactor) { let _ = raw.redact(redactor); }
+//! ```
 //!
 //! ```compile_fail
 //! fn skip(raw: policy::RawResult, source: &fence::Source) { let _ = raw.fence(source); }
@@ -69,6 +73,7 @@ mod document;
 mod gates;
 mod links;
 mod projection;
+mod protected;
 mod realpath;
 mod result;
 mod review;
@@ -92,6 +97,10 @@ pub use document::{
 pub use gates::{ExecutionPolicy, Gates, Stamp, StructuralAction};
 pub use links::FileId;
 pub use projection::{Mask, Projection, Withheld};
+pub use protected::{
+    BindingError, Bindings, Consumer, Handle, ManagedReference, ProtectedStream, ProtectedValues, Resolve,
+    SensitiveType, Taken, TaskIdentity, Unresolved, Withholding, holds_handle,
+};
 pub use realpath::{Resolved, realpath};
 pub use result::{Clean, Facts, Outcome, Protected, Question, RawPart, RawResult, Resume, ShellFacts, Shown, Voice};
 pub use review::{Approved, Blocker, Cleared, Denial, Permit, Phase, Policy, Review};

@@ -7,7 +7,8 @@ use fence::{ModelText, RuntimeWords, Source};
 use secrets::Redactor;
 use vocab::{BoxFuture, Part};
 
-use crate::Denial;
+use crate::protected::{ProtectedValues, Taken, Withholding, protect_parts};
+use crate::{ClearedCall, Denial};
 
 /// How a call that was reviewed ended.
 #[derive(Debug)]
@@ -33,6 +34,26 @@ pub struct Question {
 impl std::fmt::Debug for Question {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Question").field("prompt", &self.prompt).finish_non_exhaustive()
+    }
+}
+
+impl Question {
+    /// The same with handles for marked values, or a sentence in place of what is malformed. It is still to be redacted.
+    #[must_use]
+    pub fn protect(self, values: &ProtectedValues) -> Self {
+        let mut parts = [RawPart::Text(self.prompt)];
+        let mut taken = Taken::default();
+        let done = protect_parts(&mut parts, false, None, (values, &mut taken));
+        let [part] = parts;
+        let prompt = match (done, part) {
+            (Ok(()), RawPart::Text(prompt)) => prompt,
+            _ => {
+                values.drop_taken(&taken);
+                "the tool asks something that is withheld: it marks a value as sensitive in a form that is not valid"
+                    .to_owned()
+            }
+        };
+        Self { prompt, ..self }
     }
 }
 
@@ -98,6 +119,8 @@ pub struct Facts {
     pub truncated: bool,
     /// Set when a process ran.
     pub shell: Option<ShellFacts>,
+    /// How many values of it stand behind handles.
+    pub protected: usize,
 }
 
 /// A result as the tool made it. Nobody can read it: it can only be protected.
@@ -110,6 +133,10 @@ pub struct RawResult {
     source: Option<Source>,
     note: Option<RuntimeWords>,
     facts: Facts,
+    /// The call of a connection's tool that this answers.
+    answered_by: Option<Box<ClearedCall>>,
+    /// What was taken out of it while it was read.
+    taken: Taken,
 }
 
 impl RawResult {
@@ -122,6 +149,8 @@ impl RawResult {
             source: None,
             note: None,
             facts: Facts::default(),
+            answered_by: None,
+            taken: Taken::default(),
         }
     }
 
@@ -158,10 +187,42 @@ impl RawResult {
         self
     }
 
-    /// Replaces marked values by handles. No producer marks values yet: the envelopes, handles and
-    /// provider adapters plug in here, so every result already passes.
-    pub fn protect(self) -> Protected {
+    /// Says which call of a connection's tool it answers: what is secret in it depends on that.
+    pub fn answered_by(mut self, call: &ClearedCall) -> Self {
+        self.answered_by = Some(Box::new(call.clone()));
+        self
+    }
+
+    /// Adds what a [`ProtectedStream`](crate::ProtectedStream) took out of it already.
+    pub fn with_taken(mut self, taken: Taken) -> Self {
+        self.taken.join(taken);
+        self
+    }
+
+    /// Replaces marked values by handles. A result with a malformed mark is withheld as a whole, and its handles
+    /// are dropped; its values stay redacted.
+    pub fn protect(mut self, values: &ProtectedValues) -> Protected {
+        let done = match self.taken.fault {
+            Some(fault) => Err(fault),
+            None => {
+                let by = self.answered_by.as_deref();
+                protect_parts(&mut self.parts, self.is_error, by, (values, &mut self.taken))
+            }
+        };
+        match done {
+            Ok(()) => self.facts.protected = self.taken.handles.len(),
+            Err(why) => {
+                values.drop_taken(&self.taken);
+                self.withhold(why);
+            }
+        }
         Protected(self)
+    }
+
+    fn withhold(&mut self, why: Withholding) {
+        let answer = if self.is_error { "error" } else { "result" };
+        let words = format!("the tool ran and its {answer} is withheld: {why}");
+        (self.parts, self.is_error, self.note, self.voice) = (vec![RawPart::Text(words)], true, None, Voice::Tool);
     }
 }
 

@@ -123,10 +123,13 @@ async fn land(
     let shown = loop {
         match outcome {
             Outcome::Asks(question) => {
+                let question = question.protect(desk.policy.values());
                 let (next, took) = inquire(desk.shared, place, call, question, cancel).await?;
                 (outcome, duration) = (next, duration.saturating_add(took));
             }
-            Outcome::Ran(raw) => break raw.protect().redact(&redactor).fence(&Source::tool(&call.name)),
+            Outcome::Ran(raw) => {
+                break raw.protect(desk.policy.values()).redact(&redactor).fence(&Source::tool(&call.name));
+            }
             Outcome::Refused(denial) => {
                 let shown = Shown::runtime(denial.words(&call.name), &redactor);
                 let ending = Ending::Denied { reason: "blocked", denial: Some(&denial) };

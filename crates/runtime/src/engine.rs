@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fence::{ModelText, Source, Unfenced};
-use policy::{Gates, Policy, StructuralAction};
+use policy::{Gates, Policy, ProtectedValues, StructuralAction, TaskIdentity};
 use record::{
     Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, Reopened, RequestRouted, SessionEnd,
     SessionStart, TaskStart, TraceKey, TraceOptions, TraceWriter,
@@ -340,9 +340,14 @@ impl Session {
         talk.append(&message)?;
         shared.state(&work.task, TaskState::Working, Said::default());
         let action = work.action.as_deref().map(StructuralAction::named).unwrap_or_default();
-        let policy = self.fixed.policy.for_task(Gates::new(action, self.fixed.verify.clone()));
+        let values = ProtectedValues::new(identity(shared, &work), shared.outbox.redactor().clone());
+        let gates = Gates::new(action, self.fixed.verify.clone());
+        let policy = self.fixed.policy.for_task(gates).with_values(values.clone());
         let mut run = Run::new(&self.fixed, shared, (talk, policy), (place, message.id), &mut self.meter);
-        let end = run.drive(&mut stop).await?;
+        let end = run.drive(&mut stop).await;
+        // However it ended, and whoever still holds a permit of it.
+        values.end();
+        let end = end?;
         shared.leave(&work.context);
         let report = run.finish(end)?;
         self.tally.add(report.tally);
@@ -399,6 +404,12 @@ fn knowing(contexts: Vec<ContextId>) -> Board {
     let mut board = Board::default();
     contexts.into_iter().for_each(|context| board.take_over(context));
     board
+}
+
+/// Whose the protected values of a task are.
+fn identity(shared: &Shared, work: &Work) -> TaskIdentity {
+    let session = shared.info.session.to_string();
+    TaskIdentity { session, context: work.context.to_string(), task: work.task.to_string() }
 }
 
 /// The task's text as the model reads it: redacted already, and fenced when it is somebody's data.

@@ -305,6 +305,7 @@ impl Session {
             stdin: with.stdin,
             timeout: self.processes.timeout,
             log: with.log,
+            values: None,
         };
         let finished = proc::run(&self.processes, cleared, job, &mut self.cancel).await?;
         if finished.succeeded() {

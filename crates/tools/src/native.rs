@@ -160,22 +160,25 @@ impl Native {
             stdin: Some(stdin),
             timeout: self.processes.timeout,
             log: Some(permit.action().call_id().to_owned()),
+            values: Some(permit.values().clone()),
         };
         if self.mutates {
             permit.mutated();
         }
-        let finished = proc::run(&self.processes, cleared, job, cancel).await?;
+        let mut finished = proc::run(&self.processes, cleared, job, cancel).await?;
+        let taken = finished.taken();
         let mut facts = finished.facts(&self.name, &self.shown);
         let answer = finished.answer();
         if let Some(Answer { status: Status::InputRequired, prompt: Some(prompt), .. }) = &answer
             && finished.succeeded()
+            && !taken.is_faulty()
         {
             return Ok(Told::Question(prompt.clone()));
         }
         facts.truncated |= answer.as_ref().is_some_and(|answer| answer.truncated);
         let (failed, text) = told(&finished, answer, permit.root());
         let result = if failed { RawResult::error(text) } else { RawResult::ok(text) };
-        Ok(Told::Result(result.with_facts(facts)))
+        Ok(Told::Result(result.with_facts(facts).with_taken(taken)))
     }
 
     fn program(&self) -> Result<PathBuf, ProcessError> {

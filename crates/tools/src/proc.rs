@@ -2,8 +2,8 @@
 //!
 //! `run` takes a [`Cleared`], so a program that no review saw cannot be started, and it alone calls
 //! `sandbox::spawn`. It bounds what a process can cost the agent: time, memory for its output, disk for
-//! its log. What it writes passes the redactor first, before anything is cut: a secret that a cut went
-//! through could not be recognised any more. Both streams are drained in tasks of their own, so that neither a full pipe nor a slow disk
+//! its log. What it writes passes first: marked values are taken out of it, then it is redacted, and only then is
+//! anything cut or kept, because a secret that a cut went through could not be recognised any more. Both streams are drained in tasks of their own, so that neither a full pipe nor a slow disk
 //! nor a process that hangs in the kernel keeps a result back for longer than the limit and the grace.
 //!
 //! What a process may do while it runs is the sandbox's business.
@@ -18,6 +18,7 @@ mod report;
 mod visible;
 mod ways;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use manifest::Resources;
-use policy::{Cancel, Cleared, Operation};
+use policy::{Cancel, Cleared, Operation, ProtectedStream, ProtectedValues, Taken};
 use sandbox::{Confinement, Exit, Limits, Process, SandboxError, Stdin};
 use secrets::{Redactor, StreamRedactor};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -99,6 +100,8 @@ pub(crate) struct Job {
     pub(crate) timeout: Duration,
     /// The call whose log holds what is too long to show; no log when absent.
     pub(crate) log: Option<String>,
+    /// Where marked values of its output go. Absent for a program whose output is read and not shown as it is.
+    pub(crate) values: Option<ProtectedValues>,
 }
 
 /// How a process ended.
@@ -121,6 +124,8 @@ pub(crate) struct Stream {
     pub(crate) captured: Captured,
     /// What became of its log, when it needed one.
     pub(crate) log: Option<LogEnd>,
+    /// What was taken out of it.
+    pub(crate) taken: Taken,
 }
 
 /// A process that ran.
@@ -165,8 +170,12 @@ pub(crate) async fn run(
     // They end with the process tree: this function does not return before.
     let _open = ways.serve(std::mem::take(&mut process.listeners))?;
     let log = job.log.map(|call_id| LogTarget { workdir: shared.workdir.clone(), call_id });
-    let stdout = process.stdout.take().map(|pipe| Pump::start(pipe, "stdout", &shared.redactor, log.clone()));
-    let stderr = process.stderr.take().map(|pipe| Pump::start(pipe, "stderr", &shared.redactor, log));
+    let filters = || Filters {
+        protector: job.values.as_ref().map(ProtectedStream::new),
+        redactor: StreamRedactor::new(&shared.redactor),
+    };
+    let stdout = process.stdout.take().map(|pipe| Pump::start(pipe, "stdout", filters(), log.clone()));
+    let stderr = process.stderr.take().map(|pipe| Pump::start(pipe, "stderr", filters(), log));
     let end = follow(&process, job.timeout, cancel).await;
     let until = Instant::now() + PATIENCE * 2;
     let (stdout, stderr) = (Pump::finish(stdout, until).await, Pump::finish(stderr, until).await);
@@ -212,51 +221,89 @@ fn exited(end: Result<Exit, SandboxError>) -> End {
     }
 }
 
+/// What stands between a process's output and everything that keeps it.
+struct Filters {
+    protector: Option<ProtectedStream>,
+    redactor: StreamRedactor,
+}
+
+impl Filters {
+    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let bytes = match &mut self.protector {
+            Some(protector) => protector.push(bytes),
+            None => Cow::Borrowed(bytes),
+        };
+        self.redactor.push_bytes(&bytes).into_owned()
+    }
+
+    /// Whether what came so far is to be withheld, and all that may come.
+    fn is_faulty(&self) -> bool {
+        self.protector.as_ref().is_some_and(ProtectedStream::is_faulty)
+    }
+
+    fn finish(mut self) -> (Vec<u8>, Taken) {
+        let (rest, taken) = self.protector.map(ProtectedStream::finish).unwrap_or_default();
+        let mut last = self.redactor.push_bytes(&rest).into_owned();
+        last.extend(self.redactor.finish_bytes());
+        (last, taken)
+    }
+}
+
 /// Drains one pipe.
 struct Pump {
     kept: Arc<Mutex<Capture>>,
-    task: JoinHandle<Option<LogEnd>>,
+    task: JoinHandle<(Option<LogEnd>, Taken)>,
 }
 
 impl Pump {
     fn start(
         pipe: impl AsyncRead + Unpin + Send + 'static,
         stream: &'static str,
-        redactor: &Redactor,
+        filters: Filters,
         log: Option<LogTarget>,
     ) -> Self {
         let kept = Arc::new(Mutex::new(Capture::default()));
         let keeper = Keeper { kept: Arc::clone(&kept), stream, target: log, log: None };
-        let task = tokio::spawn(drain(pipe, StreamRedactor::new(redactor), keeper));
+        let task = tokio::spawn(drain(pipe, filters, keeper));
         Self { kept, task }
     }
 
     /// What the pipe brought. A pipe that does not end in time is given up, and what came of it counts.
     async fn finish(pump: Option<Self>, until: Instant) -> Stream {
         let Some(Self { kept, mut task }) = pump else { return Stream::default() };
-        let log = match tokio::time::timeout_at(until, &mut task).await {
-            Ok(log) => log.unwrap_or_default(),
+        let (log, taken) = match tokio::time::timeout_at(until, &mut task).await {
+            Ok(ended) => ended.unwrap_or_default(),
             Err(_) => {
                 task.abort();
-                None
+                Default::default()
             }
         };
-        Stream { captured: std::mem::take(&mut *lock(&kept)).finish(), log }
+        Stream { captured: std::mem::take(&mut *lock(&kept)).finish(), log, taken }
     }
 }
 
-async fn drain(mut pipe: impl AsyncRead + Unpin, mut redactor: StreamRedactor, mut keeper: Keeper) -> Option<LogEnd> {
+async fn drain(mut pipe: impl AsyncRead + Unpin, mut filters: Filters, mut keeper: Keeper) -> (Option<LogEnd>, Taken) {
     let mut chunk = vec![0; CHUNK];
     loop {
         // A pipe that cannot be read any more has ended.
         let count = pipe.read(&mut chunk).await.unwrap_or(0);
         let Some(bytes) = chunk.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
-        keeper.keep(&redactor.push_bytes(bytes)).await;
+        let bytes = filters.push(bytes);
+        if filters.is_faulty() {
+            keeper.withhold().await;
+        } else {
+            keeper.keep(&bytes).await;
+        }
     }
-    keeper.keep(&redactor.finish_bytes()).await;
+    let (bytes, taken) = filters.finish();
+    if taken.is_faulty() {
+        keeper.withhold().await;
+    } else {
+        keeper.keep(&bytes).await;
+    }
     match keeper.log {
-        Some(log) => Some(log.finish(PATIENCE).await),
-        None => None,
+        Some(log) => (Some(log.finish(PATIENCE).await), taken),
+        None => (None, taken),
     }
 }
 
@@ -280,6 +327,17 @@ impl Keeper {
         lock(&self.kept).push(bytes);
         if let Some(log) = &self.log {
             log.push(bytes.to_vec()).await;
+        }
+    }
+}
+
+impl Keeper {
+    /// Forgets what was kept: the result is withheld, and its log as well.
+    async fn withhold(&mut self) {
+        *lock(&self.kept) = Capture::default();
+        self.target = None;
+        if let Some(log) = &self.log {
+            log.empty().await;
         }
     }
 }

@@ -11,7 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fence::RuntimeWords;
-use policy::{Action, ActionKind, BadInput, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool};
+use policy::{
+    Action, ActionKind, BadInput, BindingError, Bindings, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool,
+    holds_handle,
+};
+use secrets::Secret;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vocab::StateEffect;
@@ -55,8 +59,8 @@ pub fn shell_exec(environment: &Environment, processes: &Arc<Processes>, granted
     });
     let host = Host::new(environment, processes);
     definition.typed(move |action, input: ShellInput| {
-        let cwd = input.at.cwd()?;
-        no_nul("command", &input.command)?;
+        let (cwd, bindings) = input.at.checked()?;
+        plain("command", &input.command)?;
         let action = action.with(Effect::command(&input.command));
         let start = Start {
             program: shell.to_owned(),
@@ -64,6 +68,7 @@ pub fn shell_exec(environment: &Environment, processes: &Arc<Processes>, granted
             shown: input.command,
             cwd,
             stdin: None,
+            bindings,
             timeout: input.timeout_secs.map_or(host.processes.timeout, Duration::from_secs),
         };
         Ok(host.proposal(action, start))
@@ -95,10 +100,11 @@ pub fn shell_binary(name: &str, environment: &Environment, processes: &Arc<Proce
     });
     let (host, program) = (Host::new(environment, processes), name.to_owned());
     definition.typed(move |action, input: BinaryInput| {
-        let cwd = input.at.cwd()?;
+        let (cwd, bindings) = input.at.checked()?;
         for arg in &input.args {
-            no_nul("args", arg)?;
+            plain("args", arg)?;
         }
+        no_handle("stdin", input.stdin.as_deref().unwrap_or_default())?;
         let argv: Vec<String> = std::iter::once(&program).chain(&input.args).cloned().collect();
         let shown = shown(&argv);
         let action = action.with(Effect::argv(argv));
@@ -108,6 +114,7 @@ pub fn shell_binary(name: &str, environment: &Environment, processes: &Arc<Proce
             shown,
             cwd,
             stdin: input.stdin.map(String::into_bytes),
+            bindings,
             timeout: host.processes.timeout,
         };
         Ok(host.proposal(action, start))
@@ -122,7 +129,8 @@ fn bindings_property() -> Value {
     json!({
         "type": "object",
         "additionalProperties": {"type": "string"},
-        "description": "protected values for its environment: variable name to handle",
+        "description": "protected values for its environment: variable name to handle, as a result of this task showed it: \
+            {\"DB_PASSWORD\": \"protected://…\"}",
     })
 }
 
@@ -153,12 +161,14 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    /// The directory as the agent wrote it.
-    fn cwd(self) -> Result<String, BadInput> {
-        no_bindings(&self.protected_bindings)?;
+    /// The directory as the agent wrote it, and what is to be bound.
+    fn checked(self) -> Result<(String, Bindings), BadInput> {
+        let bindings = Bindings::parse(&self.protected_bindings).map_err(|error| {
+            BadInput(RuntimeWords::new("").echo(&error.to_string()).text(". Nothing ran; ").text(error.hint()))
+        })?;
         let cwd = self.cwd.unwrap_or_else(|| ".".to_owned());
-        no_nul("cwd", &cwd)?;
-        Ok(cwd)
+        plain("cwd", &cwd)?;
+        Ok((cwd, bindings))
     }
 }
 
@@ -187,6 +197,7 @@ struct Start {
     shown: String,
     cwd: String,
     stdin: Option<Vec<u8>>,
+    bindings: Bindings,
     timeout: Duration,
 }
 
@@ -196,23 +207,35 @@ impl Start {
         let program = proc::find(&self.program, processes.environment.search())?;
         let argv: Vec<OsString> = std::iter::once(&self.program).chain(&self.args).map(OsString::from).collect();
         let cleared = permit.confirm_process(&program, &argv, &cwd)?;
+        let bound = self.bound(&processes, &permit).await?;
         let job = Job {
             argv,
-            env: processes.environment.variables().collect(),
+            env: processes.environment.with_values(&bound),
             cwd,
             gateways: processes.gateways.clone(),
             stdin: self.stdin,
             timeout: self.timeout,
             log: Some(permit.action().call_id().to_owned()),
+            values: Some(permit.values().clone()),
         };
         // A verification is the command as it is declared: here, and without an input of the agent's making.
-        let plain = job.cwd == permit.root() && job.stdin.is_none();
+        let plain = job.cwd == permit.root() && job.stdin.is_none() && bound.is_empty();
         permit.mutated();
         let finished = proc::run(&processes, cleared, job, &mut cancel).await?;
         if plain {
             permit.ran(&self.shown, finished.succeeded());
         }
         Ok(finished.report(&self.program, &self.shown, permit.root()))
+    }
+
+    /// The protected values for its environment, as the task holds them now.
+    async fn bound(&self, processes: &Processes, permit: &Permit) -> Result<Vec<(String, Secret)>, ProcessError> {
+        let services = processes.gateways.iter().chain(&processes.containment.egress);
+        let taken: Vec<&str> = services.flat_map(|grant| &grant.variables).map(String::as_str).collect();
+        if let Some(name) = self.bindings.names().find(|name| taken.contains(name)) {
+            return Err(BindingError::NameInvalid(name.to_owned()).into());
+        }
+        Ok(permit.bind(&self.bindings).await?)
     }
 }
 
@@ -222,13 +245,19 @@ fn directory(root: &Path, given: &str) -> Result<PathBuf, ProcessError> {
     real.ok_or_else(|| ProcessError::Directory { path: crate::show::path(Path::new(given)) })
 }
 
-fn no_bindings(bindings: &BTreeMap<String, String>) -> Result<(), BadInput> {
-    if bindings.is_empty() {
-        return Ok(());
+/// A text that a process is started with.
+fn plain(field: &str, text: &str) -> Result<(), BadInput> {
+    no_handle(field, text)?;
+    no_nul(field, text)
+}
+
+/// A handle means nothing to a process, and whoever wrote it there expects the value.
+fn no_handle(field: &str, text: &str) -> Result<(), BadInput> {
+    if holds_handle(text) {
+        let words = RuntimeWords::new("`").echo(field).text("` holds a protected handle, which no process can read. ");
+        return Err(BadInput(words.text("Nothing ran; bind it to a variable with `protectedBindings` and use that.")));
     }
-    Err(BadInput(RuntimeWords::new(
-        "`protectedBindings` must be empty: this version has no protected values that could be bound to a process",
-    )))
+    Ok(())
 }
 
 /// The system could not carry it, and what stands before it would run alone.

@@ -2,30 +2,61 @@
 //!
 //! What a task has seen, changed and verified is told through a permit and asked through a permit, and
 //! nothing else holds the gates: an execution can neither speak for a task that is not its own nor open a
-//! gate for itself without a clearance for that very file.
+//! gate for itself without a clearance for that very file. The task's protected values go the same way.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use secrets::Secret;
+
 use super::{Cleared, Denial, Permit, Policy};
+use crate::protected::{BindingError, Bindings, ProtectedValues, Resolve};
 use crate::{Blocker, ExecutionPolicy, Gates, Operation, Stamp};
 
-/// The gates of one task, shared by all its permits.
+/// What one task has of its own, shared by all its permits.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TaskGates(Arc<Mutex<Gates>>);
+pub(super) struct TaskGates {
+    gates: Arc<Mutex<Gates>>,
+    /// None are taken where there is no task.
+    values: ProtectedValues,
+    /// Who gives the values of managed references: the session's.
+    resolver: Option<Arc<dyn Resolve>>,
+}
 
 impl TaskGates {
     fn lock(&self) -> MutexGuard<'_, Gates> {
         // Each change is one assignment, so a panic elsewhere leaves nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Policy {
-    /// This policy for one task: all its permits share these gates, and no other task's do.
+    /// This policy for one task: all its permits share these gates, and no other task's do. It takes no protected
+    /// values yet: see [`Policy::with_values`].
     #[must_use]
     pub fn for_task(&self, gates: Gates) -> Self {
-        let gates = TaskGates(Arc::new(Mutex::new(gates)));
+        let gates = Arc::new(Mutex::new(gates));
+        let gates = TaskGates { gates, values: ProtectedValues::default(), resolver: self.gates.resolver.clone() };
         Self { rules: Arc::clone(&self.rules), sources: self.sources.clone(), gates }
+    }
+
+    /// The same with the registry in which the task's protected values are kept.
+    #[must_use]
+    pub fn with_values(mut self, values: ProtectedValues) -> Self {
+        self.gates.values = values;
+        self
+    }
+
+    /// The same with someone who asks the issuers of managed references for their values. Without, none is resolved.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
+        self.gates.resolver = Some(resolver);
+        self
+    }
+
+    /// The task's protected values: what its results are protected with.
+    #[must_use]
+    pub fn values(&self) -> &ProtectedValues {
+        &self.gates.values
     }
 }
 
@@ -53,6 +84,23 @@ impl Permit {
     /// The task ran a shell command to its end, in the directory under which relative paths are taken.
     pub fn ran(&self, command: &str, succeeded: bool) {
         self.case.gates.lock().ran(command, succeeded);
+    }
+
+    /// The registry in which the task's protected values are kept.
+    #[must_use]
+    pub fn values(&self) -> &ProtectedValues {
+        &self.case.gates.values
+    }
+
+    /// The values for the environment of the process that was reviewed, as the task holds them now. Those of managed
+    /// references are asked for at their issuers, when connection and grant still stand.
+    ///
+    /// # Errors
+    /// The first that cannot be given.
+    pub async fn bind(&self, bindings: &Bindings) -> Result<Vec<(String, Secret)>, BindingError> {
+        let resolver = self.case.gates.resolver.as_deref();
+        let sources = (self.sources.connectors.as_ref(), &self.sources.agent);
+        bindings.resolved(&self.case.gates.values, resolver, sources).await
     }
 
     /// Judges the replacing of an existing file as a whole, given how it is now. The exchange must then

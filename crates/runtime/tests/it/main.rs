@@ -6,6 +6,7 @@ mod compaction;
 mod control;
 mod engine;
 mod fakes;
+mod protected;
 mod safeguards;
 mod service;
 mod task_loop;

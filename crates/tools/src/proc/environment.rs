@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use manifest::Capabilities;
-use secrets::Redactor;
+use secrets::{Redactor, Secret};
 
 /// Where programs are looked for when the runtime's own `PATH` names no usable directory.
 const USUAL_DIRS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
@@ -92,6 +92,13 @@ impl ProcessEnvironment {
         self.variables.iter().map(|(name, value)| (name.clone(), value.clone()))
     }
 
+    /// The variables of one process that gets these values as well.
+    pub(crate) fn with_values(&self, bound: &[(String, Secret)]) -> Vec<(OsString, OsString)> {
+        let mut variables = self.variables.clone();
+        variables.extend(bound.iter().map(|(name, value)| (name.into(), value.expose().into())));
+        variables.into_iter().collect()
+    }
+
     /// Names that were listed but hold a value that the session knows to be secret.
     #[must_use]
     pub fn withheld(&self) -> &[String] {
@@ -159,8 +166,6 @@ fn inside(root: &Path, dir: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use secrets::Secret;
-
     use super::*;
 
     fn built(host: &[(&str, &str)], grant: &EnvironmentGrant, redactor: &Redactor) -> ProcessEnvironment {

@@ -41,6 +41,9 @@ pub(crate) enum ProcessError {
     /// A clearance for something else: never the model's doing.
     #[error("the review did not clear the start of a program")]
     NotCleared,
+    /// A protected value that is not bound.
+    #[error(transparent)]
+    Binding(#[from] policy::BindingError),
     /// There is no address for a service that the process is granted.
     #[error("the gateway of `{variable}` cannot be opened: {source}")]
     Gateway {
@@ -142,6 +145,7 @@ impl ProcessError {
                 "the operator can write the rules with `exact` and `prefix`, or lower the containment floor `sealed`",
             ),
             Self::Start(error) => error.hint(),
+            Self::Binding(error) => Some(error.hint()),
             Self::Commit(refused) => refused.hint(),
             Self::ToolProgram { .. }
             | Self::NotCleared

@@ -70,7 +70,16 @@ pub(crate) enum Logged {
 /// A log that is being written.
 pub(super) enum Log {
     Off(String),
-    Writing { path: PathBuf, chunks: mpsc::Sender<Vec<u8>>, writer: JoinHandle<Logged> },
+    Writing { path: PathBuf, chunks: mpsc::Sender<Chunk>, writer: JoinHandle<Logged> },
+}
+
+/// What the writer is told.
+#[derive(Debug)]
+pub(super) enum Chunk {
+    /// The stream's next bytes.
+    Bytes(Vec<u8>),
+    /// To leave the file empty, and as it is from then on.
+    Empty,
 }
 
 impl Log {
@@ -90,7 +99,14 @@ impl Log {
     pub(super) async fn push(&self, chunk: Vec<u8>) {
         if let Self::Writing { chunks, .. } = self {
             // A closed channel means that the writer gave up; it says why at the end.
-            let _ = chunks.send(chunk).await;
+            let _ = chunks.send(Chunk::Bytes(chunk)).await;
+        }
+    }
+
+    /// Empties the file: what it would hold is withheld.
+    pub(super) async fn empty(&self) {
+        if let Self::Writing { chunks, .. } = self {
+            let _ = chunks.send(Chunk::Empty).await;
         }
     }
 
@@ -110,14 +126,24 @@ impl Log {
     }
 }
 
-fn write(mut file: File, mut chunks: mpsc::Receiver<Vec<u8>>) -> Logged {
+fn write(mut file: File, mut chunks: mpsc::Receiver<Chunk>) -> Logged {
     let mut written = 0;
+    let mut ended = None;
     while let Some(chunk) = chunks.blocking_recv() {
-        if let Err(end) = append(&mut file, &chunk, &mut written) {
-            return end;
+        match chunk {
+            // Whatever became of the file before, it may have to be emptied yet.
+            Chunk::Bytes(bytes) if ended.is_none() => ended = append(&mut file, &bytes, &mut written).err(),
+            Chunk::Bytes(_) => {}
+            Chunk::Empty => {
+                let emptied = file.set_len(0);
+                return Logged::Failed {
+                    written: emptied.map_or(written, |()| 0),
+                    reason: "the output is withheld".to_owned(),
+                };
+            }
         }
     }
-    Logged::Whole
+    ended.unwrap_or(Logged::Whole)
 }
 
 fn append(file: &mut File, bytes: &[u8], written: &mut u64) -> Result<(), Logged> {
@@ -182,7 +208,7 @@ mod tests {
     fn written(file: File, chunks: &[&[u8]]) -> Logged {
         let (sender, receiver) = mpsc::channel(chunks.len());
         for chunk in chunks {
-            sender.try_send(chunk.to_vec()).unwrap();
+            sender.try_send(Chunk::Bytes(chunk.to_vec())).unwrap();
         }
         drop(sender);
         write(file, receiver)

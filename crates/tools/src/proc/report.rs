@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use policy::{Facts, RawResult, ShellFacts};
+use policy::{Facts, RawResult, ShellFacts, Taken};
 use sandbox::Exit;
 
 use crate::show::bytes;
@@ -19,7 +19,7 @@ use super::{End, Finished, Stream};
 impl Finished {
     /// The result of a command, whose exit status decides whether it failed. `program` and `command`
     /// are for the record; a log file is named relative to `root` where it lies below it.
-    pub(crate) fn report(&self, program: &str, command: &str, root: &Path) -> RawResult {
+    pub(crate) fn report(mut self, program: &str, command: &str, root: &Path) -> RawResult {
         let mut text = format!(
             "{}; stdout {}, stderr {}\n",
             self.end.words(),
@@ -29,7 +29,14 @@ impl Finished {
         self.stdout.section("stdout", root, &mut text);
         self.stderr.section("stderr", root, &mut text);
         let result = if self.succeeded() { RawResult::ok(text) } else { RawResult::error(text) };
-        result.with_facts(self.facts(program, command))
+        result.with_facts(self.facts(program, command)).with_taken(self.taken())
+    }
+
+    /// What was taken out of its output, for the result that is made of it.
+    pub(crate) fn taken(&mut self) -> Taken {
+        let mut taken = std::mem::take(&mut self.stdout.taken);
+        taken.join(std::mem::take(&mut self.stderr.taken));
+        taken
     }
 
     /// Whether it ended by itself, with status 0.
@@ -46,6 +53,7 @@ impl Finished {
         Facts {
             exit_code,
             truncated: self.stdout.captured.omitted > 0 || self.stderr.captured.omitted > 0,
+            protected: 0,
             shell: Some(ShellFacts {
                 binary: program.to_owned(),
                 command: command.to_owned(),

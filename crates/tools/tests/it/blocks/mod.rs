@@ -206,7 +206,10 @@ impl Ward {
         });
         match outcome {
             Outcome::Ran(raw) => {
-                let shown = raw.protect().redact(&self.processes.redactor).fence(&Source::tool("t"));
+                let shown = raw
+                    .protect(&policy::ProtectedValues::default())
+                    .redact(&self.processes.redactor)
+                    .fence(&Source::tool("t"));
                 let parts = shown.parts.iter().map(|part| match part {
                     Part::Text(text) => text.as_str(),
                     other => panic!("no text: {other:?}"),

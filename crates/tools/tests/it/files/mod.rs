@@ -132,7 +132,10 @@ impl Desk {
         let (_canceler, cancel) = cancel_pair();
         match self.runtime.block_on(proposal.execution.run(permit, cancel)) {
             Outcome::Ran(raw) => {
-                let shown = raw.protect().redact(&Redactor::new()).fence(&Source::tool("files"));
+                let shown = raw
+                    .protect(&policy::ProtectedValues::default())
+                    .redact(&Redactor::new())
+                    .fence(&Source::tool("files"));
                 let Some(Part::Text(whole)) = shown.parts.first() else { panic!("no text: {shown:?}") };
                 let text = fence::parse(whole.as_str()).block.unwrap().content.to_owned();
                 let Facts { truncated, .. } = shown.facts;

@@ -8,6 +8,7 @@ mod commit;
 pub(crate) mod git;
 mod logs;
 pub(crate) mod native;
+mod protected;
 mod shell;
 mod skill;
 
@@ -107,7 +108,8 @@ impl Host {
             Outcome::Refused(denial) => panic!("refused: {}", denial.words("tool").as_str()),
             other => panic!("neither ran nor refused: {other:?}"),
         };
-        let shown = raw.protect().redact(&self.processes.redactor).fence(&Source::tool("t"));
+        let values = self.task.as_ref().map(|task| task.values().clone()).unwrap_or_default();
+        let shown = raw.protect(&values).redact(&self.processes.redactor).fence(&Source::tool("t"));
         let fenced = shown.fence().is_some();
         let whole: String = shown.parts.iter().map(text_of).collect();
         let text = fence::parse(&whole).block.map_or(whole.clone(), |block| block.content.to_owned());

@@ -151,7 +151,10 @@ async fn a_tool_that_asks_is_started_again_with_the_answers() {
         outcome = question.resume.answer(answer.to_owned()).await;
     }
     let Outcome::Ran(result) = outcome else { panic!("it still asks: {outcome:?}") };
-    let shown = result.protect().redact(&host.processes.redactor).fence(&fence::Source::tool("t"));
+    let shown = result
+        .protect(&policy::ProtectedValues::default())
+        .redact(&host.processes.redactor)
+        .fence(&fence::Source::tool("t"));
     let text: String = shown.parts.iter().map(super::text_of).collect();
     let expected = "<untrusted-content source=tool:t>\ngot {\"input\":{\"q\":\"x\"},\"answers\":[\"left\",\"}, really\"]}\n\n</untrusted-content>";
     assert_eq!(text, expected);
@@ -173,4 +176,26 @@ async fn a_tool_that_asks_for_ever_is_given_up_and_a_question_of_a_failed_proces
     assert!(failed.is_error && failed.text.starts_with("the tool failed: "), "{}", failed.text);
     let no_prompt = host.call(&probe(&host, "echo '{\"status\":\"input_required\"}'"), json!({"q": ""})).await;
     assert_eq!((no_prompt.text.as_str(), no_prompt.is_error), ("input_required without a prompt\n", true));
+}
+
+#[tokio::test]
+async fn a_mark_in_an_answer_or_a_question_of_a_tool_is_protected() {
+    let mut host = Host::new();
+    let values = policy::ProtectedValues::new(policy::TaskIdentity::default(), host.processes.redactor.clone());
+    host.task = Some(policy::Policy::new(host.rules.clone()).for_task(policy::Gates::default()).with_values(values));
+    let envelope = r#"{"$burrowSensitive":{"type":"token","value":"native-value"}}"#;
+    let answer =
+        |data: &str| format!("echo '{{\"status\":\"passed\",\"summary\":\"it\",\"data\":{{\"key\":{data}}}}}'");
+    let seen = host.call(&probe(&host, &answer(envelope)), json!({"q": ""})).await;
+    assert!(seen.text.starts_with("passed: it\n{\"key\":\"[protected token: protected://"), "{}", seen.text);
+    assert_eq!((seen.facts.protected, host.processes.redactor.is_clean("native-value")), (1, false));
+    let seen = host.call(&probe(&host, &answer(&envelope.replace("token", "odd"))), json!({"q": ""})).await;
+    assert!(seen.is_error && seen.text.contains("malformed_sensitive_response"), "{}", seen.text);
+    let asks = json!({"status": "input_required", "prompt": format!("is it {envelope}?")});
+    let asks = format!("cat <<'END'\n{asks}\nEND");
+    let (_canceler, cancel) = cancel_pair();
+    let Outcome::Asks(question) = host.outcome(&probe(&host, &asks), json!({"q": ""}), cancel).await else {
+        panic!("it asks")
+    };
+    assert!(question.prompt.starts_with("is it \"[protected token: protected://"), "{}", question.prompt);
 }

@@ -148,8 +148,6 @@ async fn what_no_command_can_carry_is_refused_before_it_runs() {
     assert_eq!(host.bad_input(&shell, json!({"command": "echo a\u{0}; touch ran"})), nul);
     assert_eq!(host.bad_input(&cat, json!({"args": ["a\u{0}b"]})), nul.replace("command`", "args`"));
     assert_eq!(host.bad_input(&shell, json!({"command": "pwd", "cwd": "a\u{0}"})), nul.replace("command`", "cwd`"));
-    let bound = json!({"command": "env", "protectedBindings": {"A": "protected://x"}});
-    assert!(host.bad_input(&shell, bound).starts_with("`protectedBindings` must be empty"));
     let both = json!({"command": "pwd", "args": ["x"]});
     assert!(host.bad_input(&shell, both).contains("`args` is not a field"));
     assert!(
