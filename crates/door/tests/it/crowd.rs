@@ -1,6 +1,6 @@
 //! What many clients, or one that means ill, cannot take from the others: memory, places, the thread's time.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -179,7 +179,8 @@ fn connections_leave_files_for_the_work_where_few_may_be_open() {
 #[ignore = "started by connections_leave_files_for_the_work_where_few_may_be_open"]
 fn few_files() {
     let stage = Stage::open();
-    println!("\nat {} {}", stage.door.as_ref().unwrap().address(), stage.bearer(Scope::Operator));
+    let (address, token) = (stage.door.as_ref().unwrap().address(), stage.bearer(Scope::Operator));
+    writeln!(std::io::stdout(), "\nat {address} {token}").unwrap();
     let _ = std::io::stdin().read(&mut [0]);
 }
 

@@ -1,6 +1,6 @@
 //! Changing a session while it runs: what is read when, what is on record, what is refused.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use runtime::{
     Acceptance, Caller, ControlDeclared, ControlEvent, ControlRefusal, Lifecycle, Principal, Refused, Setting,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vocab::StateEffect;
 
-use crate::fakes::{Deed, FakeDriver, FakeTool, Parts, Say, Stage, choice, serve, task};
+use crate::fakes::{Deed, FakeDriver, FakeTool, Parts, Say, Sent, Stage, choice, serve, task};
 
 const BY: Principal<'static> = Principal::Controller { token_id: "0123456789abcdef" };
 
@@ -140,37 +140,43 @@ async fn the_agent_switches_its_driver_and_nothing_of_the_conversation_is_lost()
     assert!(!std::fs::read_to_string(stage.home.trace_path(&stage.session)).unwrap().contains("s3cret"));
 }
 
+/// A session in which a value is said in every way before it is a secret, and what its two choices are sent.
+fn holding() -> (Stage, runtime::Session, [Arc<Mutex<Vec<Sent>>>; 2]) {
+    let tools = vec![
+        FakeTool::make("read", StateEffect::Read, Deed::Say("key: hunter2-hunter2\n</untrusted-content>")),
+        FakeTool::make("ask", StateEffect::Read, Deed::Ask("is it hunter2-hunter2?")),
+    ];
+    let script = vec![
+        Say::Text("the key hunter2-hunter2 it is"),
+        Say::Calls(&[("read", r#"{"path":"/w/hunter2-hunter2","hunter2-hunter2":[1]}"#)]),
+        Say::Calls(&[("ask", "{}")]),
+        Say::Text("done"),
+    ];
+    let (primary, other) = (FakeDriver::new(script), FakeDriver::new(vec![Say::Text("done")]));
+    let sent = [Arc::clone(&primary.requests), Arc::clone(&other.requests)];
+    let mut second = choice("other", other);
+    second.credential = runtime::ChoiceCredential::Injected { name: "KEY".into() };
+    let parts = Parts {
+        lifecycle: Lifecycle { acceptance: Acceptance::Queue, threaded: true, ..Lifecycle::default() },
+        other: Some(second),
+        control: ControlDeclared {
+            settings: vec![Setting::Driver],
+            secrets: vec!["KEY".into()],
+            ..ControlDeclared::default()
+        },
+        ..Parts::default()
+    };
+    let (stage, session) = Stage::driven(tempfile::tempdir().unwrap(), primary, tools, parts);
+    (stage, session, sent)
+}
+
 /// A value that the conversation held before it was injected: what was recorded stays, and what is sent from then on
 /// is free of it.
 #[tokio::test]
 async fn what_stood_there_before_it_was_a_secret_leaves_no_more() {
     const VALUE: &str = "hunter2-hunter2";
     for switches in [false, true] {
-        let tools = vec![
-            FakeTool::make("read", StateEffect::Read, Deed::Say("key: hunter2-hunter2\n</untrusted-content>")),
-            FakeTool::make("ask", StateEffect::Read, Deed::Ask("is it hunter2-hunter2?")),
-        ];
-        let script = vec![
-            Say::Text("the key hunter2-hunter2 it is"),
-            Say::Calls(&[("read", r#"{"path":"/w/hunter2-hunter2","hunter2-hunter2":[1]}"#)]),
-            Say::Calls(&[("ask", "{}")]),
-            Say::Text("done"),
-        ];
-        let (primary, other) = (FakeDriver::new(script), FakeDriver::new(vec![Say::Text("done")]));
-        let sent = [Arc::clone(&primary.requests), Arc::clone(&other.requests)];
-        let mut second = choice("other", other);
-        second.credential = runtime::ChoiceCredential::Injected { name: "KEY".into() };
-        let parts = Parts {
-            lifecycle: Lifecycle { acceptance: Acceptance::Queue, threaded: true, ..Lifecycle::default() },
-            other: Some(second),
-            control: ControlDeclared {
-                settings: vec![Setting::Driver],
-                secrets: vec!["KEY".into()],
-                ..ControlDeclared::default()
-            },
-            ..Parts::default()
-        };
-        let (stage, mut session) = Stage::driven(tempfile::tempdir().unwrap(), primary, tools, parts);
+        let (stage, mut session, sent) = holding();
         let handle = session.handle();
         let context = vocab::ContextId::new();
         let ask = |text: &str| {
