@@ -156,6 +156,7 @@ impl Work<'_> {
         let substitutes = |word: &Word| word.text().contains("$(") || word.text().contains('`');
         let expands = |word: &Word| word.text().contains('$');
         let computed = args.iter().filter(|word| word.known().is_none());
+        self.takes_names |= place.input == Input::Piped;
         if place.input == Input::Piped || computed.clone().any(substitutes) {
             self.takes_written.add(self.number);
         }

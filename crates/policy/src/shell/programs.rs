@@ -135,9 +135,19 @@ impl Work<'_> {
             args.iter().for_each(|word| self.latent(word, place));
         }
         self.builtin(name, args, place);
+        // What follows behind `<(…)` begins anew: these are options of a program before it.
+        if name.starts_with('-') {
+            self.suspect("it", words, place);
+        }
         if let Some((_, options)) = TEXT_OPTIONS.iter().find(|(program, _)| *program == name) {
             self.text_options(options, args, place);
         }
+        self.starts(name, words, forms, place);
+    }
+
+    /// What a program starts in a way of its own.
+    fn starts(&mut self, name: &str, words: &[Word], forms: &[Vec<Word>], place: &Place) {
+        let args = words.get(1..).unwrap_or_default();
         match name {
             // It looks a name up and runs nothing.
             "command" if args.first().is_some_and(|word| matches!(word.known(), Some("-v" | "-V" | "-pv" | "-pV"))) => {

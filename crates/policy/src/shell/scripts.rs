@@ -257,7 +257,8 @@ pub(super) fn code(name: &str, args: &[Word]) -> (Vec<usize>, bool) {
 fn whole_code<'a>(name: &str, args: &'a [Word]) -> Option<Vec<&'a str>> {
     let interpreter = INTERPRETERS.iter().find(|one| one.name == name)?;
     let options = options(interpreter, args);
-    if options.unsure_from.is_some() || !options.scripts.is_empty() {
+    // Where `<(…)` is an option's value there is no word.
+    if options.unsure_from.is_some() || !options.scripts.is_empty() || options.at > args.len() {
         return None;
     }
     let (at, _) = code(name, args);

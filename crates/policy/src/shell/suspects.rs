@@ -145,8 +145,11 @@ impl Suspect {
         let token = self.tokens.get(at).copied().filter(|token| !token.open);
         token.into_iter().flat_map(|token| {
             let text = self.text.get(token.start..token.end).unwrap_or_default();
-            let is_option = text.starts_with('-') && !text.starts_with("--");
-            let letters = (2..2 + MAX_LETTERS).filter(move |_| is_option).map(move |letters| token.start + letters);
+            let plus = usize::from(text.starts_with('+'));
+            let option = text.get(plus..).unwrap_or_default();
+            let is_option = option.starts_with('-') && !option.starts_with("--");
+            let from = token.start + plus;
+            let letters = (2..2 + MAX_LETTERS).filter(move |_| is_option).map(move |letters| from + letters);
             let base = (token.base > token.start).then_some(token.base);
             let escaped = (1..=MAX_ESCAPE).filter(move |_| token.escaped).map(move |width| token.start + width);
             let all = std::iter::once(token.start).chain(base).chain(escaped).chain(letters);

@@ -186,6 +186,13 @@ const FOUND: &[(&str, &str)] = &[
     ("total=$(cat n); echo $((total+1))", "total=$(wc -l < n); echo $((total+1))"),
     ("echo zap > notes; foo notes", "echo zap > notes; cat notes"),
     ("echo zap > h/.wgetrc; HOME=h wget h", "echo zap > i/.wgetrc; HOME=h wget h"),
+    ("sed -f <(echo '1e zap') z", "sed -n p <(echo '1e zap')"),
+    ("sed --file <(echo '1e zap') z", "sed -f p <(echo zip)"),
+    ("tar cf y <(true) -Izap z", "tar cf y <(true) zip"),
+    ("sort <(true) --compress-program=zap", "sort <(echo zap) -u"),
+    ("date +-Izap | xargs tar cf y z", "date +-Izap | xargs cat"),
+    ("getopts a: q -a --filter=zap; split \"$OPTARG\" z", "getopts a: q; split \"$OPTARG\" z"),
+    ("touch ./-Izap; ls -d -- -* | xargs -I{} tar cf y {}", "touch ./-Izap; ls -d -- -* | cat"),
 ];
 
 #[test]

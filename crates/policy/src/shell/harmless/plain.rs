@@ -71,7 +71,6 @@ pub(super) const PLAIN: &[&str] = &[
     "free",
     "getconf",
     "getent",
-    "getopts",
     "grep",
     "groups",
     "gunzip",
