@@ -22,6 +22,7 @@ mod execution;
 mod files;
 mod gateway;
 mod git;
+mod mcp;
 mod native;
 mod patch;
 mod proc;
@@ -31,6 +32,7 @@ mod shell;
 mod show;
 mod skill;
 
+pub use self::mcp::{ConnectError, Hub, HubSettings, ModSpec, Operator, Unopened, Unseal, catalog_of, mcp_tools};
 pub use environment::Environment;
 pub use error::ToolError;
 pub use files::Nearest;

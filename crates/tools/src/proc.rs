@@ -1,6 +1,6 @@
 //! The one place in which tools start a process.
 //!
-//! `run` takes a [`Cleared`], so a program that no review saw cannot be started, and it alone calls
+//! `run` takes a [`Cleared`], so a program that no review saw cannot be started; beside it only `service` calls
 //! `sandbox::spawn`. It bounds what a process can cost the agent: time, memory for its output, disk for
 //! its log. What it writes passes first: marked values are taken out of it, then it is redacted, and only then is
 //! anything cut or kept, because a secret that a cut went through could not be recognised any more. Both streams are drained in tasks of their own, so that neither a full pipe nor a slow disk
@@ -15,6 +15,7 @@ mod error;
 mod log;
 mod program;
 mod report;
+mod service;
 mod visible;
 mod ways;
 
@@ -38,12 +39,13 @@ use tokio::time::Instant;
 use crate::gateway::GatewayGrant;
 use capture::Capture;
 pub(crate) use capture::Captured;
-pub(crate) use containment::Held;
+pub(crate) use containment::{Boundary, Held};
 pub use containment::{Containment, own_directory};
 pub use environment::{Directories, EnvironmentGrant, ProcessEnvironment};
 pub(crate) use error::{Halt, ProcessError};
 use log::{Log, LogEnd, LogTarget};
 pub(crate) use program::{executable, find};
+pub(crate) use service::{Service, ServiceJob, ServiceLog, serve, serve_operator};
 pub(crate) use visible::visible;
 use ways::Ways;
 
@@ -144,7 +146,7 @@ pub(crate) struct Finished {
 ///
 /// # Errors
 /// When it could not be started: nothing ran then.
-#[expect(clippy::disallowed_methods, reason = "this is the one caller of `sandbox::spawn`: it holds a `Cleared`")]
+#[expect(clippy::disallowed_methods, reason = "it holds a `Cleared`")]
 pub(crate) async fn run(
     shared: &Processes,
     cleared: Cleared,
@@ -159,7 +161,7 @@ pub(crate) async fn run(
     confinement.env = job.env;
     confinement.stdin = job.stdin.map_or(Stdin::Null, Stdin::Bytes);
     confinement.limits = shared.limits;
-    let projected = shared.containment.hold(&mut confinement, &cleared)?;
+    let projected = shared.containment.hold(&mut confinement, &cleared, &[])?;
     let ways = Ways::reserve(job.gateways.iter().chain(&shared.containment.egress), &mut confinement)?;
     // A program that stops its own helper before the start is reported must not hold the call.
     let Ok(started) = tokio::time::timeout(job.timeout, sandbox::spawn(&confinement)).await else {

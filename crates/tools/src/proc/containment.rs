@@ -4,10 +4,11 @@
 //! as they stand over the files that exist when it starts.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use policy::{Cleared, Tree, Withheld};
+use policy::{Cleared, Projection, Tree, Withheld};
 use sandbox::{Access, Class, Confinement, Enforcement, Grant, Mask, MaskKind, Network};
 
 use super::ProcessError;
@@ -58,13 +59,18 @@ impl Containment {
         }
     }
 
-    /// Adds what holds for a process that was cleared so.
-    pub(super) fn hold(&self, confinement: &mut Confinement, cleared: &Cleared) -> Result<Projected, ProcessError> {
+    /// Adds what holds for a process that was cleared so and that may use this besides what all may.
+    pub(super) fn hold(
+        &self,
+        confinement: &mut Confinement,
+        cleared: &Cleared,
+        own: &[Grant],
+    ) -> Result<Projected, ProcessError> {
         if self.class == Class::Advisory {
             return Ok(Projected::default());
         }
         confinement.class = self.class;
-        confinement.grants.clone_from(&self.grants);
+        confinement.grants = self.grants.iter().chain(own).cloned().collect();
         confinement.private.clone_from(&self.private);
         confinement.network = self.network;
         if self.egress.is_some() {
@@ -73,18 +79,7 @@ impl Containment {
             confinement.env.retain(|(name, _)| !direct.iter().any(|(own, _)| own == name));
             confinement.env.extend(direct);
         }
-        // Programs that are named one by one have no names below them.
-        let roots: Vec<PathBuf> = self
-            .grants
-            .iter()
-            .map(|grant| &grant.path)
-            .chain(&self.private)
-            .filter(|path| path.is_dir())
-            .cloned()
-            .collect();
-        // A poisoned lock means that a walk panicked: the next one goes over everything again.
-        let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
-        let projection = cleared.projection(&mut tree, &roots);
+        let projection = self.project(cleared, own);
         if self.is_strict && !projection.unmasked.is_empty() {
             return Err(ProcessError::Unmasked {
                 rules: projection.unmasked.iter().map(|id| id.to_string()).collect(),
@@ -94,6 +89,39 @@ impl Containment {
         confinement.masks = projection.masks.into_iter().map(mask).collect();
         Ok(Projected { unmasked: projection.unmasked, masked_by: rules, masks: confinement.masks.len() })
     }
+
+    /// What would be kept from a process that was cleared so, if it started now.
+    pub(crate) fn boundary(&self, cleared: &Cleared, own: &[Grant]) -> Boundary {
+        if self.class == Class::Advisory {
+            return Boundary::default();
+        }
+        let projection = self.project(cleared, own);
+        let identity = |mask: &policy::Mask| mask.path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+        Boundary { files: projection.masks.iter().map(identity).collect(), projection }
+    }
+
+    fn project(&self, cleared: &Cleared, own: &[Grant]) -> Projection {
+        // Programs that are named one by one have no names below them.
+        let roots: Vec<PathBuf> = self
+            .grants
+            .iter()
+            .chain(own)
+            .map(|grant| &grant.path)
+            .chain(&self.private)
+            .filter(|path| path.is_dir())
+            .cloned()
+            .collect();
+        // A poisoned lock means that a walk panicked: the next one goes over everything again.
+        let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
+        cleared.projection(&mut tree, &roots)
+    }
+}
+
+/// What the rules came to at one moment, to be compared with another: a mask falls when its file is replaced.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Boundary {
+    projection: Projection,
+    files: Vec<Option<(u64, u64)>>,
 }
 
 fn mask(mask: policy::Mask) -> Mask {

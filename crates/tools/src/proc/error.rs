@@ -41,6 +41,9 @@ pub(crate) enum ProcessError {
     /// A clearance for something else: never the model's doing.
     #[error("the review did not clear the start of a program")]
     NotCleared,
+    /// The sandbox gave no pipes to one that was asked for with them: never the model's doing.
+    #[error("the program has no pipes to speak to it")]
+    Pipes,
     /// A protected value that is not bound.
     #[error(transparent)]
     Binding(#[from] policy::BindingError),
@@ -149,6 +152,7 @@ impl ProcessError {
             Self::Commit(refused) => refused.hint(),
             Self::ToolProgram { .. }
             | Self::NotCleared
+            | Self::Pipes
             | Self::Gateway { .. }
             | Self::NotRepository { .. }
             | Self::Repository { .. }

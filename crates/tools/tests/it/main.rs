@@ -9,4 +9,5 @@
 
 mod blocks;
 mod files;
+mod mcp;
 mod processes;

@@ -1,0 +1,122 @@
+//! One call of a connection's tool, from its permit to its result.
+//!
+//! What was judged is what is called: the connection and the tool's definition come from the permit. Arguments are
+//! checked against the stored schema before anything is started, and by the client once more against what the server
+//! says now. Nothing that may have run is sent again.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use fence::{RuntimeWords, Source};
+use mcp::{Call, Definition, Error};
+use policy::{Cancel, ClearedCall, Connectors, Execution, Outcome, Permit, RawResult};
+use serde_json::{Map, Value};
+use vocab::BoxFuture;
+
+use super::Hub;
+use super::error::Unserved;
+use super::result::result_of;
+
+/// The doing of `mcp_call`.
+pub(super) struct McpCall {
+    pub(super) hub: Arc<Hub>,
+    pub(super) arguments: Map<String, Value>,
+}
+
+impl Execution for McpCall {
+    fn run(self: Box<Self>, permit: Permit, cancel: Cancel) -> BoxFuture<'static, Outcome> {
+        Box::pin(self.go(Arc::new(permit), cancel))
+    }
+}
+
+impl McpCall {
+    async fn go(self: Box<Self>, permit: Arc<Permit>, mut cancel: Cancel) -> Outcome {
+        if cancel.is_canceled() {
+            return Outcome::NotRun(RuntimeWords::new(CANCELED));
+        }
+        let call = match permit.confirm_call() {
+            Ok(call) => call,
+            Err(denial) => return Outcome::Refused(denial),
+        };
+        let done = match self.check(call).await {
+            Ok(()) => self.send(&permit, call, &mut cancel).await,
+            Err(error) => Err(Unserved::Server(error)),
+        };
+        let source = Source::tool_of(&call.connection().name, call.tool());
+        match done {
+            Ok(result) => Outcome::Ran(result.from_source(source)),
+            Err(Unserved::Denied(denial)) => Outcome::Refused(denial),
+            Err(Unserved::Server(Error::ToolChanged { .. })) => {
+                // The call is refused even if that cannot be stored.
+                let _ = self.hub.suspend(&call.pinned()).await;
+                Outcome::Refused(permit.changed())
+            }
+            Err(Unserved::Server(error @ Error::Cancelled { .. })) if !error.may_have_run() => {
+                Outcome::NotRun(RuntimeWords::new(CANCELED))
+            }
+            Err(Unserved::Server(error)) => Outcome::Ran(failure(&error).from_source(source)),
+            Err(Unserved::Connect(error)) => {
+                let text = format!("{error}. Nothing ran.\n{}", error.hint());
+                Outcome::Ran(RawResult::error(text).from_source(source))
+            }
+        }
+    }
+
+    /// Whether the arguments fit what was granted.
+    async fn check(&self, call: &ClearedCall) -> Result<(), Error> {
+        // What cannot be read now was read by the review; the client checks against the server's own word.
+        let Ok(catalog) = self.hub.catalog(&call.connection().id).await else { return Ok(()) };
+        match catalog.find(call.tool()).filter(|tool| tool.definition == call.definition()) {
+            Some(tool) => mcp::validate(&tool.name, &tool.input_schema, &self.arguments),
+            None => Err(Error::ToolChanged { tool: call.tool().to_owned() }),
+        }
+    }
+
+    async fn send(&self, permit: &Arc<Permit>, call: &ClearedCall, cancel: &mut Cancel) -> Result<RawResult, Unserved> {
+        let changed = |_| Error::ToolChanged { tool: call.tool().to_owned() };
+        let definition: Definition = call.definition().parse().map_err(changed)?;
+        let meta = self.hub.caller(permit, call.connection());
+        let sent =
+            Call { tool: call.tool(), arguments: &self.arguments, definition: Some(definition), meta: meta.as_ref() };
+        permit.mutated();
+        let outcome = self.hub.call(permit, call.connection(), &sent, cancel.canceled()).await?;
+        Ok(result_of(outcome, call, self.hub.redactor()).answered_by(call))
+    }
+}
+
+const CANCELED: &str = "the call was canceled before it was sent";
+
+fn failure(error: &Error) -> RawResult {
+    let note = if error.may_have_run() {
+        "The call was sent and may have run. It was not sent again."
+    } else {
+        "The call was not sent: nothing ran."
+    };
+    let text = match error {
+        // The words name the fields.
+        Error::Arguments { .. } => error.to_string(),
+        _ => format!("{error}\n{}", error.hint()),
+    };
+    RawResult::error(text).with_note(RuntimeWords::new(note))
+}
+
+/// An execution that only looks at what is stored.
+pub(super) fn looking<F, W>(look: F) -> Box<dyn Execution>
+where
+    F: FnOnce() -> W + Send + 'static,
+    W: Future<Output = Result<RawResult, RuntimeWords>> + Send + 'static,
+{
+    Box::new(Looking(look))
+}
+
+struct Looking<F>(F);
+
+impl<F, W> Execution for Looking<F>
+where
+    F: FnOnce() -> W + Send + 'static,
+    W: Future<Output = Result<RawResult, RuntimeWords>> + Send + 'static,
+{
+    fn run(self: Box<Self>, _permit: Permit, _cancel: Cancel) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move { (self.0)().await.map_or_else(Outcome::NotRun, Outcome::Ran) })
+    }
+}

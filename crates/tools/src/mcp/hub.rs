@@ -1,0 +1,316 @@
+//! The servers of one session: which there are, how each is reached, and when one is replaced.
+//!
+//! A server is made when it is first called and opened by the call that finds it closed. It is known by its
+//! connection's id and stands for these settings: with others there is another server, and the old one is closed. One
+//! that is kept was started under masks of that moment; when the rules or the masked files are others by now, it is
+//! replaced as well, and the calls that still run on it are its last ones.
+//!
+//! For reviews it is the source of what connections offer: the stored catalogs, and for mods what they say now.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mcp::{Call, CallOutcome, Limits, Part, Server, Transport};
+use policy::{
+    Action, ActionKind, Catalog, ClearedCall, Connection, Connections, Connectors, Consumer, Denial, Effect, Lifecycle,
+    ManagedReference, Operation, Permit, Pinned, Policy, Reach, Resolve, Review, TaskIdentity, Unreadable, Unresolved,
+};
+use secrets::Redactor;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+use vocab::BoxFuture;
+
+use super::error::{ConnectError, Unserved};
+use super::launch::{Launch, Starter, Unseal, http};
+use super::mods::{Mod, ModSpec};
+use crate::proc::{Boundary, Processes, ServiceLog};
+
+/// How long a kept server may be idle.
+const IDLE: Duration = Duration::from_secs(5 * 60);
+/// A mod is kept as long as the session, which is never this long.
+const SESSION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Where a mod finds who calls, in a call's `_meta`.
+const CALLER: &str = "murmur/caller";
+
+/// What the servers of a session are made with.
+pub struct HubSettings {
+    /// The agent that calls.
+    pub agent: String,
+    /// The rules and boundaries of the session: by them its mods are started. Its connectors are not asked.
+    pub policy: Policy,
+    /// How processes start.
+    pub processes: Arc<Processes>,
+    /// The store's connections, grants and catalogs.
+    pub stored: Arc<dyn Connectors>,
+    /// Opens the values that are sealed there.
+    pub unseal: Arc<dyn Unseal>,
+    /// The mods of the session.
+    pub mods: Vec<ModSpec>,
+    /// What a server may cost.
+    pub limits: Limits,
+    /// A PEM file of certificates that are trusted besides those compiled in.
+    pub extra_roots: Option<PathBuf>,
+}
+
+/// The servers of one session, its mods included.
+pub struct Hub {
+    settings: HubSettings,
+    mods: Vec<Mod>,
+    entries: Mutex<HashMap<String, Entry>>,
+}
+
+/// One server.
+struct Entry {
+    settings: String,
+    lifecycle: Lifecycle,
+    /// What a kept process was started under, at the latest.
+    boundary: Boundary,
+    server: Server,
+    log: Arc<ServiceLog>,
+}
+
+impl Hub {
+    /// Nothing is started.
+    #[must_use]
+    pub fn new(mut settings: HubSettings) -> Arc<Self> {
+        let mods = std::mem::take(&mut settings.mods).into_iter().map(Mod::new).collect();
+        Arc::new(Self { settings, mods, entries: Mutex::default() })
+    }
+
+    /// Ends every server, in order where they take part in it, and within [`Limits::close`].
+    pub async fn close(&self) {
+        let mut closing = JoinSet::new();
+        for (_, entry) in self.entries().drain() {
+            closing.spawn(async move { entry.server.close().await });
+        }
+        while closing.join_next().await.is_some() {}
+    }
+
+    /// What a mod is told of its caller, apart from the arguments; nobody else is.
+    pub(super) fn caller(&self, permit: &Permit, connection: &Connection) -> Option<Map<String, Value>> {
+        if !matches!(connection.reach, Reach::Mod { .. }) {
+            return None;
+        }
+        let TaskIdentity { session, context, task } = permit.values().identity();
+        let caller = json!({"agent": self.settings.agent, "session": session, "context": context, "task": task});
+        Some(Map::from_iter([(CALLER.to_owned(), caller)]))
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.settings.processes.redactor
+    }
+
+    pub(super) fn agent(&self) -> &str {
+        &self.settings.agent
+    }
+
+    /// Calls a tool on the right of this permit.
+    pub(super) async fn call(
+        &self,
+        permit: &Arc<Permit>,
+        connection: &Connection,
+        call: &Call<'_>,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<CallOutcome, Unserved> {
+        let server = self.server(permit, connection, true)?;
+        Ok(server.call(call, cancel).await?)
+    }
+
+    /// What the mod of this id said last, and why it cannot be asked, where that is so.
+    pub(super) fn last_of_mod(&self, id: &str) -> (Option<Arc<Catalog>>, Option<String>) {
+        let found = self.mods.iter().find(|one| one.spec.id == id);
+        found.map_or((None, None), |one| (one.last(), one.failure()))
+    }
+
+    /// What a mod offers now. It is started if it does not run; one that does not start offers nothing.
+    async fn catalog_of_mod(&self, one: &Mod) -> Arc<Catalog> {
+        if one.failure().is_some() {
+            return Arc::default();
+        }
+        match self.ask(one).await {
+            Ok(found) => one.says(found),
+            Err(error) => {
+                one.fails(self.settings.processes.redactor.redact(&error.to_string()).into_string());
+                Arc::default()
+            }
+        }
+    }
+
+    async fn ask(&self, one: &Mod) -> Result<Arc<::mcp::Catalog>, Unserved> {
+        let argv = one.spec.argv.iter().map(|word| word.to_string_lossy().into_owned());
+        let permit = Arc::new(self.permit(&one.spec.id, argv.collect()).await?);
+        let server = self.server(&permit, &one.spec.connection(), false)?;
+        Ok(server.discover().await?)
+    }
+
+    /// The right to start a program of the session's own accord, where no call has one to lend.
+    async fn permit(&self, name: &str, argv: Vec<String>) -> Result<Permit, Denial> {
+        let policy = &self.settings.policy;
+        let mut action = Action::new(name, name, ActionKind::McpCapabilities)
+            .with(Effect::path(Operation::Execute, policy.rules().root()));
+        if !argv.is_empty() {
+            action = action.with(Effect::argv(argv));
+        }
+        match policy.review(action).await {
+            Review::Allowed(approved) => approved.renew().await,
+            Review::Denied(_, denial) => Err(denial),
+        }
+    }
+
+    /// Calls the tool that a connection names as its resolver.
+    async fn ask_resolver(&self, connection: &Connection, arguments: &Value) -> Option<CallOutcome> {
+        let argv = match &connection.reach {
+            Reach::Stdio { command, args } => std::iter::once(command).chain(args).cloned().collect(),
+            Reach::Http { .. } | Reach::Mod { .. } => Vec::new(),
+        };
+        let permit = Arc::new(self.permit(&connection.id, argv).await.ok()?);
+        let (tool, arguments) = (connection.resolver.as_deref()?, arguments.as_object()?);
+        let call = Call { tool, arguments, definition: None, meta: None };
+        self.call(&permit, connection, &call, std::future::pending()).await.ok()
+    }
+
+    /// The server of a connection, to be opened on this permit where it is not open. `is_call` wants one that was
+    /// started under the rules of now.
+    fn server(&self, permit: &Arc<Permit>, connection: &Connection, is_call: bool) -> Result<Server, Unserved> {
+        let HubSettings { processes, unseal, extra_roots, .. } = &self.settings;
+        let environment = &processes.environment;
+        let launch = match &connection.reach {
+            Reach::Http { url } => {
+                let roots = extra_roots.as_deref();
+                let config = http(url, connection, unseal.as_ref(), &processes.redactor, roots)?;
+                return Ok(self.entry(connection, None, |_| Transport::Http(Arc::new(config))));
+            }
+            Reach::Stdio { command, args } => Launch::command(command, args, environment, Some(permit.root()))?,
+            Reach::Mod { .. } => {
+                let one = self.mods.iter().find(|one| one.spec.id == connection.id);
+                let one = one.ok_or_else(|| ConnectError::Mod { id: connection.id.clone() })?;
+                Launch::package(&one.spec.argv, &one.spec.dir, environment)?
+            }
+        };
+        // A server that runs already is used on the same terms as one that is started.
+        let cleared = permit.confirm_process(&launch.program, &launch.argv, permit.root())?;
+        let is_new = || !self.entries().contains_key(&connection.id);
+        let boundary = match connection.lifecycle {
+            Lifecycle::KeepAlive if is_call || is_new() => {
+                Some(processes.containment.boundary(&cleared, &launch.grants))
+            }
+            Lifecycle::KeepAlive | Lifecycle::Ephemeral => None,
+        };
+        let start = |log: &Arc<ServiceLog>| {
+            Transport::Stdio(Arc::new(Starter {
+                permit: Arc::clone(permit),
+                launch,
+                connection: connection.clone(),
+                processes: Arc::clone(processes),
+                unseal: Arc::clone(unseal),
+                log: Arc::clone(log),
+            }))
+        };
+        Ok(self.entry(connection, boundary, start))
+    }
+
+    /// The server as it is to be used, in place of one that is not any more. Without a boundary it may be of any.
+    fn entry(
+        &self,
+        connection: &Connection,
+        boundary: Option<Boundary>,
+        transport: impl FnOnce(&Arc<ServiceLog>) -> Transport,
+    ) -> Server {
+        let settings = connection.settings();
+        let mut entries = self.entries();
+        if let Some(entry) = entries.get(&connection.id)
+            && entry.settings == settings
+            && entry.lifecycle == connection.lifecycle
+            && boundary.as_ref().is_none_or(|now| *now == entry.boundary)
+        {
+            return entry.server.through(transport(&entry.log));
+        }
+        let before = entries.remove(&connection.id);
+        let log = before.as_ref().map_or_else(
+            || Arc::new(ServiceLog::file(&self.settings.processes, format!("mcp-{}", connection.id))),
+            |before| Arc::clone(&before.log),
+        );
+        let transport = transport(&log);
+        let lifecycle = match (connection.lifecycle, &connection.reach) {
+            (_, Reach::Mod { .. }) => ::mcp::Lifecycle::KeepAlive { idle: SESSION },
+            (Lifecycle::KeepAlive, _) => ::mcp::Lifecycle::KeepAlive { idle: IDLE },
+            (Lifecycle::Ephemeral, _) => ::mcp::Lifecycle::Ephemeral,
+        };
+        let server = Server::new(transport, lifecycle, self.settings.limits.clone());
+        let entry = Entry {
+            settings: settings.clone(),
+            lifecycle: connection.lifecycle,
+            boundary: boundary.unwrap_or_default(),
+            server: server.clone(),
+            log,
+        };
+        entries.insert(connection.id.clone(), entry);
+        drop(entries);
+        // With the same settings its last calls may end on it; then nobody holds it any more, and it is ended.
+        if let Some(before) = before.filter(|before| before.settings != settings) {
+            tokio::spawn(async move { before.server.close().await });
+        }
+        server
+    }
+
+    fn entries(&self) -> std::sync::MutexGuard<'_, HashMap<String, Entry>> {
+        // Every change is one insertion or removal.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connectors for Hub {
+    fn current(&self) -> BoxFuture<'_, Result<Arc<Connections>, Unreadable>> {
+        Box::pin(async move {
+            let stored = self.settings.stored.current().await?;
+            if self.mods.is_empty() {
+                return Ok(stored);
+            }
+            Ok(Arc::new(stored.with_mods(self.mods.iter().map(|one| one.spec.connection()))))
+        })
+    }
+
+    fn catalog<'a>(&'a self, connection: &'a str) -> BoxFuture<'a, Result<Arc<Catalog>, Unreadable>> {
+        match self.mods.iter().find(|one| one.spec.id == connection) {
+            Some(one) => Box::pin(async move { Ok(self.catalog_of_mod(one).await) }),
+            None => self.settings.stored.catalog(connection),
+        }
+    }
+
+    fn suspend<'a>(&'a self, pinned: &'a Pinned) -> BoxFuture<'a, Result<(), Unreadable>> {
+        self.settings.stored.suspend(pinned)
+    }
+}
+
+impl Resolve for Hub {
+    fn resolve<'a>(
+        &'a self,
+        call: &'a ClearedCall,
+        reference: &'a ManagedReference,
+        consumer: &'a Consumer,
+    ) -> BoxFuture<'a, Result<String, Unresolved>> {
+        Box::pin(async move {
+            let answer = self.ask_resolver(call.connection(), &reference.arguments(consumer)).await;
+            let CallOutcome { parts, structured, is_error: false } = answer.ok_or(Unresolved)? else {
+                return Err(Unresolved);
+            };
+            match (structured, parts.as_slice()) {
+                (Some(value), _) => Ok(value.to_string()),
+                (None, [Part::Text(text)]) => Ok(text.clone()),
+                (None, _) => Err(Unresolved),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open: Vec<String> = self.entries().keys().cloned().collect();
+        f.debug_struct("Hub").field("agent", &self.settings.agent).field("servers", &open).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! A process that is spoken to while it runs: a connection's server.
+//!
+//! It starts on the same terms as every other: cleared, held, limited. Its stdin and stdout are its caller's; what it
+//! writes to stderr passes the redactor and goes to a log, all of its starts into one that is bounded. Nothing here
+//! waits for its end: whoever drops the keeper has ended the whole tree.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use policy::{Cleared, Operation};
+use sandbox::{Confinement, Grant, Process, Stdin};
+use secrets::{Redactor, StreamRedactor};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::sync::OnceCell;
+
+use super::capture::Capture;
+use super::log::{Log, LogTarget};
+use super::ways::Ways;
+use super::{CHUNK, ProcessError, Processes, lock, visible};
+
+/// A service to start.
+pub(crate) struct ServiceJob {
+    /// The arguments, `argv[0]` first. The program itself is what was cleared.
+    pub(crate) argv: Vec<OsString>,
+    /// The whole environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// The real directory that was confirmed.
+    pub(crate) cwd: PathBuf,
+    /// What it may use besides what all processes of the session may.
+    pub(crate) grants: Vec<Grant>,
+    /// Where its stderr goes.
+    pub(crate) log: Arc<ServiceLog>,
+}
+
+/// A service that runs.
+pub(crate) struct Service {
+    /// What it reads.
+    pub(crate) stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    /// What it answers with.
+    pub(crate) stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// Dropped, it ends the process and all that it started.
+    pub(crate) keeper: Box<dyn Send>,
+}
+
+/// Starts what was cleared.
+///
+/// # Errors
+/// When it could not be started: nothing ran then.
+#[expect(clippy::disallowed_methods, reason = "it holds a `Cleared`")]
+pub(crate) async fn serve(shared: &Processes, cleared: Cleared, job: ServiceJob) -> Result<Service, ProcessError> {
+    if cleared.operation() != Operation::Execute {
+        return Err(ProcessError::NotCleared);
+    }
+    let mut confinement = Confinement::new(cleared.path(), job.cwd);
+    confinement.argv = job.argv;
+    confinement.env = job.env;
+    confinement.stdin = Stdin::Pipe;
+    confinement.limits = shared.limits;
+    shared.containment.hold(&mut confinement, &cleared, &job.grants)?;
+    let ways = Ways::reserve(&shared.containment.egress, &mut confinement)?;
+    let (mut process, _) = sandbox::spawn(&confinement).await?;
+    let open = ways.serve(std::mem::take(&mut process.listeners))?;
+    Service::of(process, job.log, open)
+}
+
+/// Starts a program that the operator runs: no agent has a part in it, so no review stands over it.
+///
+/// # Errors
+/// When it could not be started: nothing ran then.
+#[expect(clippy::disallowed_methods, reason = "the operator's own command, outside of any session")]
+pub(crate) async fn serve_operator(
+    mut confinement: Confinement,
+    log: Arc<ServiceLog>,
+) -> Result<Service, ProcessError> {
+    confinement.stdin = Stdin::Pipe;
+    let (process, _) = sandbox::spawn(&confinement).await?;
+    Service::of(process, log, ())
+}
+
+impl Service {
+    /// `open` ends with the process.
+    fn of(mut process: Process, log: Arc<ServiceLog>, open: impl Send + 'static) -> Result<Self, ProcessError> {
+        let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(ProcessError::Pipes);
+        };
+        if let Some(stderr) = process.stderr.take() {
+            // It ends with the process tree.
+            tokio::spawn(async move { log.drain(stderr).await });
+        }
+        Ok(Self { stdin: Box::new(stdin), stdout: Box::new(stdout), keeper: Box::new((process, open)) })
+    }
+}
+
+/// Where the stderr of a service goes, over all of its starts.
+pub(crate) struct ServiceLog {
+    redactor: Redactor,
+    sink: Sink,
+}
+
+enum Sink {
+    /// A file that comes into being with the first byte.
+    File { target: LogTarget, log: OnceCell<Log> },
+    /// The beginning and the end.
+    Memory(Mutex<Capture>),
+}
+
+impl ServiceLog {
+    /// A file in the directory for logs of the working directory.
+    pub(crate) fn file(shared: &Processes, name: String) -> Self {
+        let target = LogTarget { workdir: shared.workdir.clone(), call_id: name };
+        Self { redactor: shared.redactor.clone(), sink: Sink::File { target, log: OnceCell::new() } }
+    }
+
+    /// Bounded memory.
+    pub(crate) fn memory(redactor: Redactor) -> Self {
+        Self { redactor, sink: Sink::Memory(Mutex::default()) }
+    }
+
+    /// What there is in memory, and forgets it.
+    pub(crate) fn take(&self) -> String {
+        let Sink::Memory(kept) = &self.sink else { return String::new() };
+        let captured = std::mem::take(&mut *lock(kept)).finish();
+        let mut text = visible(&captured.head);
+        if captured.omitted > 0 {
+            text.push_str(&format!("\n[... {} left out ...]\n", crate::show::bytes(captured.omitted)));
+            text.push_str(&visible(&captured.tail));
+        }
+        text
+    }
+
+    async fn drain(&self, mut pipe: impl AsyncRead + Unpin) {
+        let mut redactor = StreamRedactor::new(&self.redactor);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            // A pipe that cannot be read any more has ended.
+            let count = pipe.read(&mut chunk).await.unwrap_or(0);
+            let Some(bytes) = chunk.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+            self.keep(&redactor.push_bytes(bytes)).await;
+        }
+        self.keep(&redactor.finish_bytes()).await;
+    }
+
+    async fn keep(&self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        match &self.sink {
+            Sink::File { target, log } => {
+                let log = log.get_or_init(|| std::future::ready(Log::open(target, "stderr"))).await;
+                log.push(bytes.to_vec()).await;
+            }
+            Sink::Memory(kept) => lock(kept).push(bytes),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! When servers are started, with what, and when they end.
+
+use policy::{Lifecycle, Reach};
+use sandbox::{Class, Network};
+use serde_json::json;
+use tools::Containment;
+
+use super::{DEADLINE, Setting, Stage, connection, fake, program};
+
+#[tokio::test]
+async fn nothing_is_started_that_is_not_called() {
+    let stage = Stage::new();
+    let a = stage.connect("c00", "usual", Lifecycle::Ephemeral).await;
+    let catalog = policy::Connectors::catalog(&*stage.hub, "c00").await.unwrap();
+    let mut tools = Vec::new();
+    for tool in &catalog.tools {
+        tools.extend(
+            (0..2).map(|number| policy::CatalogTool { name: format!("{}{number}", tool.name), ..tool.clone() }),
+        );
+    }
+    for number in 1..50 {
+        let other = connection(&format!("c{number:02}"), a.reach.clone(), Lifecycle::KeepAlive);
+        stage.store(&other, policy::Catalog::new(tools.clone()));
+        stage.grant(&other, &["echo0"]).await;
+    }
+    let listed = stage.listing("mcp_providers", json!({})).await;
+    let counts: usize =
+        listed["providers"].as_array().unwrap().iter().map(|one| one["tools"].as_u64().unwrap() as usize).sum();
+    assert_eq!((counts, &listed["more"]), (11 + 49 * 22, &json!(false)));
+    for number in 0..50 {
+        stage.listing("mcp_capabilities", json!({"provider": format!("c{number:02}"), "limit": 20})).await;
+    }
+    assert!(stage.seen().is_empty());
+    stage.grant(&a, &["echo"]).await;
+    assert_eq!(stage.call("c00", "echo", json!({"text": "a"})).await.0, "you said a");
+    assert_eq!(stage.seen(), ["start", "call echo"]);
+}
+
+#[tokio::test]
+async fn a_server_lives_for_a_call_or_for_the_session_and_ends_with_its_settings() {
+    let stage = Stage::new();
+    let a = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+    let b = stage.connect("b", "usual", Lifecycle::KeepAlive).await;
+    stage.grant(&a, &["echo"]).await;
+    stage.grant(&b, &["echo"]).await;
+    let call = async |id: &str| assert_eq!(stage.call(id, "echo", json!({"text": "x"})).await.0, "you said x");
+    call("a").await;
+    call("a").await;
+    assert_eq!(stage.seen(), ["start", "call echo", "start", "call echo"]);
+    stage.forget_seen();
+    call("b").await;
+    call("b").await;
+    assert_eq!(stage.seen(), ["start", "call echo", "call echo"]);
+
+    let mut changed = b.clone();
+    changed.secrets.insert("env.MODE".to_owned(), "rehtona".to_owned());
+    stage.change(|record| record.put(changed.clone()).unwrap());
+    assert_eq!(stage.refused("b", "echo").await, ["mcp_tool_changed"]);
+    stage.grant(&changed, &["echo"]).await;
+    call("b").await;
+    assert_eq!(stage.seen(), ["start", "call echo", "call echo", "start", "call echo"]);
+}
+
+#[tokio::test]
+async fn a_sealed_value_stands_in_the_servers_environment_and_nothing_of_the_runtimes_does() {
+    let stage = Stage::new();
+    let mut a = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+    a.secrets.insert("env.SERVICE_TOKEN".to_owned(), "terces-fo-eht-ecivres".to_owned());
+    stage.change(|record| record.put(a.clone()).unwrap());
+    stage.grant(&a, &["environment"]).await;
+    let (text, _) = stage.call("a", "environment", json!({})).await;
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let names: Vec<&str> = lines.iter().map(|line| line.split('=').next().unwrap()).collect();
+    assert_eq!(names, ["HOME", "LANG", "PATH", "SERVICE_TOKEN", "TMPDIR"]);
+    assert_eq!(lines[3], "SERVICE_TOKEN=[redacted]");
+    assert!(!stage.redactor.is_clean("service-the-of-secret"));
+
+    a.secrets.insert("env.SERVICE_TOKEN".to_owned(), "broken".to_owned());
+    stage.change(|record| record.put(a.clone()).unwrap());
+    stage.grant(&a, &["environment"]).await;
+    stage.forget_seen();
+    let (text, is_error) = stage.call("a", "environment", json!({})).await;
+    assert!(text.contains("`env.SERVICE_TOKEN` cannot be opened: the seal is broken") && is_error, "{text}");
+    assert!(stage.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_program_that_the_agent_could_replace_is_not_started_and_a_missing_one_is_told() {
+    let stage = Stage::new();
+    stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+    let own = stage.work.join("server");
+    std::fs::copy(program(), &own).unwrap();
+    let catalog = policy::Connectors::catalog(&*stage.hub, "a").await.unwrap();
+    let commands = [(own.to_str().unwrap(), "lies in the agent's own directory"), ("./server", "nor one in `PATH`")];
+    for (command, says) in commands {
+        let args = fake::words("usual", &stage.seen_file());
+        let b = connection("b", Reach::Stdio { command: command.to_owned(), args }, Lifecycle::Ephemeral);
+        stage.store(&b, (*catalog).clone());
+        stage.grant(&b, &["echo"]).await;
+        let (text, is_error) = stage.call("b", "echo", json!({"text": "a"})).await;
+        assert!(text.contains(says) && is_error, "{text}");
+    }
+    assert!(stage.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_rule_on_the_command_forbids_its_start_and_the_use_of_one_that_runs() {
+    let stage = Stage::new();
+    let a = stage.connect("a", "usual", Lifecycle::KeepAlive).await;
+    stage.grant(&a, &["echo"]).await;
+    assert!(stage.refused("a", "echo").await.is_empty());
+    stage.rules(
+        json!([{"id": "no", "type": "path", "pattern": program(), "match": "exact", "operations": ["execute"]}]),
+    );
+    assert_eq!(stage.refused("a", "echo").await, ["hard_policy_block:user_configured_hard_block"]);
+    assert_eq!(stage.seen(), ["start", "call echo"]);
+    stage.rules(json!([]));
+    assert!(stage.refused("a", "echo").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_kept_server_is_started_anew_when_the_rules_are_others() {
+    if !sandbox::Host::probe(None).missing(Class::Scoped).is_empty() {
+        eprintln!("left out: this host has no class of containment");
+        return;
+    }
+    let containment = Containment::new(Class::Scoped, Network::None);
+    let stage = Stage::with(Setting { containment, ..Setting::default() });
+    std::fs::write(stage.work.join("key"), "k").unwrap();
+    let a = stage.connect("a", "usual", Lifecycle::KeepAlive).await;
+    stage.grant(&a, &["echo"]).await;
+    let call = async || assert_eq!(stage.call("a", "echo", json!({"text": "x"})).await.0, "you said x");
+    call().await;
+    call().await;
+    assert_eq!(stage.seen(), ["start", "call echo", "call echo"]);
+    stage.rules(json!([{"id": "key", "type": "path", "pattern": "key", "match": "exact", "operations": ["read"]}]));
+    call().await;
+    call().await;
+    assert_eq!(stage.seen()[3..], ["start", "call echo", "call echo"]);
+    // The file is another one, so the mask has fallen.
+    std::fs::rename(stage.work.join("key"), stage.work.join("old")).unwrap();
+    std::fs::write(stage.work.join("key"), "k").unwrap();
+    call().await;
+    assert_eq!(stage.seen()[6..], ["start", "call echo"]);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_session() {
+    for orderly in [true, false] {
+        let stage = Stage::new();
+        let hold = stage.dir.path().join("hold");
+        rustix::fs::mknodat(rustix::fs::CWD, &hold, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let mut args = fake::words("usual", &stage.seen_file());
+        args.push(format!("hold={}", hold.display()));
+        let a = connection("a", Reach::Stdio { command: program(), args }, Lifecycle::KeepAlive);
+        let known = stage.connect("b", "usual", Lifecycle::Ephemeral).await;
+        stage.store(&a, (*policy::Connectors::catalog(&*stage.hub, &known.id).await.unwrap()).clone());
+        stage.grant(&a, &["echo"]).await;
+        // Reading begins with the server's start and ends with its end.
+        let end = tokio::task::spawn_blocking(move || std::fs::read(hold).unwrap());
+        assert_eq!(stage.call("a", "echo", json!({"text": "x"})).await.0, "you said x");
+        assert!(!end.is_finished());
+        if orderly {
+            stage.hub.close().await;
+        }
+        drop(stage);
+        tokio::time::timeout(DEADLINE, end).await.expect("a server is left").unwrap();
+    }
+}
