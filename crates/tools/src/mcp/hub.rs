@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mcp::{Call, CallOutcome, Limits, Part, Server, Transport};
+use mcp::{Call, CallOutcome, Limits, Part, Pipes, Server, Start, StartError, Transport};
 use policy::{
     Action, ActionKind, Catalog, ClearedCall, Connection, Connections, Connectors, Consumer, Denial, Effect, Lifecycle,
     ManagedReference, Operation, Permit, Pinned, Policy, Reach, Resolve, Review, TaskIdentity, Unreadable, Unresolved,
@@ -72,6 +72,15 @@ struct Entry {
     boundary: Boundary,
     server: Server,
     log: Arc<ServiceLog>,
+}
+
+/// Who opens a server that nobody calls: no one. What is kept of a server between calls holds no right to start it.
+struct Nobody;
+
+impl Start for Nobody {
+    fn start(&self) -> BoxFuture<'_, Result<Pipes, StartError>> {
+        Box::pin(std::future::ready(Err("nobody calls it".into())))
+    }
 }
 
 impl Hub {
@@ -235,18 +244,18 @@ impl Hub {
             || Arc::new(ServiceLog::file(&self.settings.processes, format!("mcp-{}", connection.id))),
             |before| Arc::clone(&before.log),
         );
-        let transport = transport(&log);
         let lifecycle = match (connection.lifecycle, &connection.reach) {
             (_, Reach::Mod { .. }) => ::mcp::Lifecycle::KeepAlive { idle: SESSION },
             (Lifecycle::KeepAlive, _) => ::mcp::Lifecycle::KeepAlive { idle: IDLE },
             (Lifecycle::Ephemeral, _) => ::mcp::Lifecycle::Ephemeral,
         };
-        let server = Server::new(transport, lifecycle, self.settings.limits.clone());
+        let server = Server::new(Transport::Stdio(Arc::new(Nobody)), lifecycle, self.settings.limits.clone());
+        let called = server.through(transport(&log));
         let entry = Entry {
             settings: settings.clone(),
             lifecycle: connection.lifecycle,
             boundary: boundary.unwrap_or_default(),
-            server: server.clone(),
+            server,
             log,
         };
         entries.insert(connection.id.clone(), entry);
@@ -255,7 +264,7 @@ impl Hub {
         if let Some(before) = before.filter(|before| before.settings != settings) {
             tokio::spawn(async move { before.server.close().await });
         }
-        server
+        called
     }
 
     fn entries(&self) -> std::sync::MutexGuard<'_, HashMap<String, Entry>> {

@@ -32,22 +32,32 @@ pub(super) fn result_of(outcome: CallOutcome, call: &ClearedCall, redactor: &Red
         let words = if is_error { "the tool failed without a word" } else { "the tool ended without a word" };
         shown.push(RawPart::Text(words.to_owned()));
     }
+    let connection = call.connection();
+    let has_rules = connection.adapter.is_some() || connection.secret_rules.iter().any(|rule| rule.tool == call.tool());
+    match bounded(shown, has_rules, redactor) {
+        Ok((shown, truncated)) => {
+            RawResult::of_parts(shown, is_error).with_facts(Facts { truncated, ..Facts::default() })
+        }
+        Err(length) => RawResult::error(format!(
+            "the result is withheld: it may hold protected values and is too long to be shown whole ({})",
+            bytes(length)
+        ))
+        .with_facts(Facts { truncated: true, ..Facts::default() }),
+    }
+}
+
+/// As much of it as is shown, and whether something is left out; its size when it is to be withheld. `has_rules` says
+/// that something in it is secret by the way that it is formed.
+fn bounded(shown: Vec<RawPart>, has_rules: bool, redactor: &Redactor) -> Result<(Vec<RawPart>, bool), u64> {
     let length: usize = shown.iter().map(text).map(str::len).sum();
     if length <= SHOWN {
-        return RawResult::of_parts(shown, is_error);
+        return Ok((shown, false));
     }
-    let connection = call.connection();
-    let may_hold_secrets = connection.adapter.is_some()
-        || connection.secret_rules.iter().any(|rule| rule.tool == call.tool())
-        || shown.iter().any(|part| MARKS.iter().any(|mark| text(part).contains(mark)));
+    let may_hold_secrets = has_rules || shown.iter().any(|part| MARKS.iter().any(|mark| text(part).contains(mark)));
     if may_hold_secrets {
-        let length = bytes(u64::try_from(length).unwrap_or(u64::MAX));
-        return RawResult::error(format!(
-            "the result is withheld: it may hold protected values and is too long to be shown whole ({length})"
-        ))
-        .with_facts(Facts { truncated: true, ..Facts::default() });
+        return Err(u64::try_from(length).unwrap_or(u64::MAX));
     }
-    RawResult::of_parts(cut(shown, redactor), is_error).with_facts(Facts { truncated: true, ..Facts::default() })
+    Ok((cut(shown, redactor), true))
 }
 
 /// Whether the text says the same already.
@@ -129,4 +139,64 @@ fn cut(parts: Vec<RawPart>, redactor: &Redactor) -> Vec<RawPart> {
     let left_out = bytes(u64::try_from(left_out).unwrap_or(u64::MAX));
     shown.push(RawPart::Text(format!("[... {left_out} left out ...]")));
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use secrets::Secret;
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(parts: &[&str]) -> Vec<RawPart> {
+        parts.iter().map(|text| RawPart::Text((*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_result_of_the_cap_is_whole_and_a_longer_one_is_cut_but_never_where_a_secret_may_be() {
+        let redactor = Redactor::new();
+        let (full, mark) = ("x".repeat(SHOWN), r#"{"$burrowSensitive": 1}"#);
+        assert_eq!(bounded(texts(&[&full]), true, &redactor), Ok((texts(&[&full]), false)));
+        assert_eq!(bounded(texts(&["a", mark]), true, &redactor), Ok((texts(&["a", mark]), false)));
+        let cut = texts(&[&full, "[... 1 byte left out ...]"]);
+        assert_eq!(bounded(texts(&[&full, "y"]), false, &redactor), Ok((cut, true)));
+        assert_eq!(bounded(texts(&[&full, "y"]), true, &redactor), Err(262_145));
+        assert_eq!(bounded(texts(&[&full, mark]), false, &redactor), Err(262_144 + 23));
+    }
+
+    #[test]
+    fn no_cut_goes_through_a_known_secret_or_a_character() {
+        let redactor = Redactor::new();
+        redactor.learn(&Secret::new("hunter2-hunter2".to_owned()));
+        let before = "x".repeat(SHOWN - 11);
+        let (shown, _) =
+            bounded(texts(&[&format!("{before}hunter2-hunter2 and more"), "ü"]), false, &redactor).unwrap();
+        assert_eq!(shown, texts(&[&format!("{before}[redacted] "), "[... 10 bytes left out ...]"]));
+        let (shown, _) = bounded(texts(&[&format!("x{}", "ü".repeat(SHOWN / 2))]), false, &redactor).unwrap();
+        assert_eq!(shown.first().map(text).map(str::len), Some(SHOWN - 1));
+    }
+
+    #[test]
+    fn structured_content_is_shown_unless_the_text_says_the_same() {
+        let value = json!({"b": [1], "a": "x"});
+        let said = |text: &str| says(&[Part::Text("other".into()), Part::Text(text.into())], &value);
+        assert_eq!(["{ \"a\": \"x\", \"b\": [1] }", "{\"a\": \"x\"}", "a: x"].map(said), [true, false, false]);
+    }
+
+    #[test]
+    fn only_images_that_providers_take_are_shown() {
+        let cases = [
+            ("image/png", "iVBORw0KGgo=", true),
+            ("image/svg+xml", "iVBORw0KGgo=", false),
+            ("image/png", "iVBORw0KGgo", false),
+            ("image/png", "iVBOR w0KGg=", false),
+            ("image/png", "====", false),
+            ("image/png", "", false),
+        ];
+        for (media_type, data, expected) in cases {
+            assert_eq!(is_image(media_type, data), expected, "{media_type} {data}");
+        }
+        assert!(!is_image("image/png", &"A".repeat(IMAGE + 4)));
+        assert_eq!([decoded(""), decoded("YQ=="), decoded("YWJj\n")], [0, 1, 3]);
+    }
 }

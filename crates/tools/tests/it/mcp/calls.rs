@@ -83,12 +83,9 @@ async fn a_call_that_crashed_its_server_is_not_sent_again_and_the_next_one_gets_
 
 #[tokio::test]
 async fn a_server_that_hangs_or_answers_without_end_is_cut_and_replaced() {
-    for (tool, says) in [("hang", "did not finish the call"), ("endless", "is larger than")] {
-        let limits = mcp::Limits {
-            call: std::time::Duration::from_millis(500),
-            message_bytes: 1024 * 1024,
-            ..mcp::Limits::default()
-        };
+    let short = mcp::Limits { call: std::time::Duration::from_millis(500), ..mcp::Limits::default() };
+    let small = mcp::Limits { message_bytes: 256 * 1024, ..mcp::Limits::default() };
+    for (tool, limits, says) in [("hang", short, "did not finish the call"), ("endless", small, "is larger than")] {
         let stage = Stage::with(Setting { limits, ..Setting::default() });
         let a = stage.connect("a", "usual", Lifecycle::KeepAlive).await;
         stage.grant(&a, &["echo", tool]).await;
