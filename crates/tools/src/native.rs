@@ -115,7 +115,7 @@ impl Call {
             stdin.insert("answers".to_owned(), json!(self.answers));
         }
         match self.native.run(stdin.to_string().into_bytes(), &permit, &mut cancel).await {
-            Ok(Told::Result(result)) => Outcome::Ran(result),
+            Ok(Told::Result(result)) => Outcome::Ran(*result),
             Ok(Told::Question(_)) if self.answers.len() >= QUESTIONS => Outcome::Ran(RawResult::error(format!(
                 "the tool asked more than {QUESTIONS} questions and was given up"
             ))),
@@ -129,7 +129,7 @@ impl Call {
 
 /// What a tool's process came to.
 enum Told {
-    Result(RawResult),
+    Result(Box<RawResult>),
     Question(String),
 }
 
@@ -178,7 +178,7 @@ impl Native {
         facts.truncated |= answer.as_ref().is_some_and(|answer| answer.truncated);
         let (failed, text) = told(&finished, answer, permit.root());
         let result = if failed { RawResult::error(text) } else { RawResult::ok(text) };
-        Ok(Told::Result(result.with_facts(facts).with_taken(taken)))
+        Ok(Told::Result(Box::new(result.with_facts(facts).with_taken(taken))))
     }
 
     fn program(&self) -> Result<PathBuf, ProcessError> {

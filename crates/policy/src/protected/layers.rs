@@ -158,7 +158,7 @@ mod tests {
 
     fn collected(text: &str, level: u32) -> Result<(String, &str), Collected> {
         match collect(text.as_bytes(), level) {
-            Collected::Whole { object, len } => Ok((String::from_utf8(object).unwrap(), &text[len..])),
+            Collected::Whole { object, len } => Ok((String::from_utf8(object).unwrap(), text.get(len..).unwrap())),
             other => Err(other),
         }
     }

@@ -33,7 +33,7 @@ async fn handle(host: &Host) -> String {
     let seen = host.call(&host.shell(), json!({"command": producer()})).await;
     let at = seen.text.find("protected://").unwrap_or_else(|| panic!("{}", seen.text));
     assert_eq!(seen.facts.protected, 1);
-    seen.text[at..at + 36].to_owned()
+    seen.text.get(at..at + 36).unwrap().to_owned()
 }
 
 fn bound(command: &str, handle: &str) -> Value {
