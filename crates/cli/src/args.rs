@@ -6,6 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use vocab::ContextId;
 
+mod mcp;
+
+pub(crate) use mcp::{
+    McpAdapter, McpAddArgs, McpCommand, McpGrantArgs, McpLogArgs, McpNameArgs, McpSettings, McpUpdateArgs,
+};
+
 /// Runs AI agents that their operator can bound, steer and audit.
 #[derive(Debug, Parser)]
 #[command(
@@ -68,6 +74,12 @@ pub(crate) enum Command {
         after_help = "Example:\n  mur policy add no-env --path '**/.env' --op read,write\n\nThe rules hold for every agent that uses this settings store (`<home>/settings.db`, or MURMUR_STORE), running ones from their next action on.\n\nExit status: 0 done, 1 refused, blocked or unreadable, 2 wrong usage."
     )]
     Policy(PolicyCommand),
+    /// Connect MCP servers, and say which agent may call which of their tools
+    #[command(
+        subcommand,
+        after_help = "Example:\n  mur mcp add files --stdio mcp-server-filesystem /srv/data\n  mur mcp discover files\n  mur mcp grant my-agent files read_text_file\n\nA connection grants nothing. Grants hold for every session of an agent that uses this settings store (`<home>/settings.db`, or MURMUR_STORE), running ones from their next call on.\n\nExit status: 0 done, 1 refused, unreadable or the server fails, 2 wrong usage."
+    )]
+    Mcp(McpCommand),
     /// Look into the records of past and running sessions
     #[command(subcommand, after_help = "Example:\n  mur trace show @1")]
     Trace(TraceCommand),

@@ -262,8 +262,8 @@ fn direct(manifest: &Manifest) -> &'static str {
 
 /// Whether a tool of the capsule starts a process.
 pub(crate) fn starts_processes(manifest: &Manifest) -> bool {
-    use BuiltinTool::{GitCommit, GitDiff, GitStatus, ShellExec};
-    let by_tool = [ShellExec, GitStatus, GitDiff, GitCommit].into_iter().any(|tool| manifest.grants(tool));
+    use BuiltinTool::{GitCommit, GitDiff, GitStatus, Mcp, ShellExec};
+    let by_tool = [ShellExec, GitStatus, GitDiff, GitCommit, Mcp].into_iter().any(|tool| manifest.grants(tool));
     by_tool || !manifest.capabilities.shell.allow.is_empty() || manifest.tools().next().is_some()
 }
 

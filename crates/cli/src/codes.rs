@@ -83,6 +83,47 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
     ("E-STO-012", "somebody else changed the same document meanwhile", "read it again and repeat the change"),
     ("E-STO-013", "a text that the settings store cannot hold", "correct it and save it again"),
     (
+        "E-STO-014",
+        "stored connections or a catalog cannot be read, so every call that they could govern is blocked",
+        "update mur on this host if a newer one made them; otherwise restore the store from a backup",
+    ),
+    (
+        "E-STO-015",
+        "the key of the store's sealed values is missing, or is none",
+        "restore it from a backup, or correct `MURMUR_STORE_KEY_FILE`",
+    ),
+    (
+        "E-STO-016",
+        "a sealed value was sealed with another key or for another place, or was altered",
+        "share the key file that it was sealed with, or give the connection's secrets again with `mur mcp update`",
+    ),
+    (
+        "E-MCP-001",
+        "a connection's settings cannot be used",
+        "correct the address, the certificates or the token with `mur mcp update`",
+    ),
+    (
+        "E-MCP-002",
+        "an MCP server does not start, or cannot be reached",
+        "`mur mcp diagnose` tells which step failed and what the server wrote",
+    ),
+    ("E-MCP-003", "an MCP server refuses the credential", "set the connection's bearer token again"),
+    ("E-MCP-004", "an MCP server ended, or ended the session", "see what it wrote to its log before it ended"),
+    ("E-MCP-005", "an MCP server did not answer in time", "is it waiting for something, or overloaded? see its log"),
+    ("E-MCP-006", "an MCP server's answer is not usable", "the message says what is wrong; report it to its author"),
+    ("E-MCP-007", "an MCP server sends more than is taken", "ask the tool for less at once"),
+    (
+        "E-MCP-008",
+        "an MCP server does not offer the tool, or not as it was granted",
+        "look at it with `mur mcp discover`, then grant it again",
+    ),
+    ("E-MCP-009", "arguments do not fit a tool's input schema", "the message says where"),
+    (
+        "E-MCP-020",
+        "a change of connections or grants is refused",
+        "the message says why; `mur mcp list` shows what is stored",
+    ),
+    (
         "E-RUN-041",
         "the file of a session's token cannot be made",
         "make room on the disk, or see what stands in its place",
@@ -108,7 +149,7 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
     ),
     (
         "W-CAP-002",
-        "a path of `capabilities.filesystem.read`, or a program of `shell.allow`, gives processes nothing",
+        "a path, host, program or variable that `capabilities` lists gives processes nothing",
         "correct it, or remove it",
     ),
     (
@@ -176,7 +217,7 @@ pub(crate) const CODES: &[(&str, &str, &str)] = &[
     ("E-NET-006", "a session or task was told to end, and still does", "`mur ps` and `mur watch` tell when it has"),
     (
         "W-RUN-004",
-        "a path of `capabilities.filesystem.read_only` names nothing yet",
+        "a path of `capabilities.filesystem.read_only` names nothing yet, or lies outside `scope`",
         "check its spelling; it is a path in the workdir, not a pattern",
     ),
     (

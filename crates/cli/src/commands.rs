@@ -6,6 +6,7 @@ pub(crate) mod control;
 pub(crate) mod doctor;
 pub(crate) mod fence;
 pub(crate) mod init;
+pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod ps;
 pub(crate) mod run;

@@ -43,6 +43,8 @@ pub(crate) fn scratch(manifest: &Manifest) -> Result<Option<TempDir>, Failure> {
 /// What a session's agent works with.
 pub(crate) struct Equipment {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
+    /// How processes start; nothing when the capsule can start none.
+    pub(crate) processes: Option<Arc<Processes>>,
     pub(crate) rules: Rules,
     /// What the operator should know before it starts.
     pub(crate) warnings: Vec<String>,
@@ -86,7 +88,7 @@ pub(crate) fn equip(
         warnings.extend(idle.iter().map(Failure::warning_line));
     }
     let tools = tools(loaded, &environment, processes.as_ref(), session.gateways).map_err(|error| unusable(&error))?;
-    Ok(Equipment { tools, rules, warnings })
+    Ok(Equipment { tools, processes, rules, warnings })
 }
 
 /// Makes the capsule's tools as a launch does, in the manifest's own directory, and drops them: finds what a
@@ -191,6 +193,8 @@ fn builtin(
                 manifest.capabilities.shell.allow.iter().map(|name| name.as_str().to_owned()).collect();
             Ok(vec![tools::shell_exec(environment, processes, &shells)])
         }
+        // These are made when the session is, of which their servers are a part.
+        (BuiltinTool::Mcp, _) => Ok(Vec::new()),
         (BuiltinTool::GitStatus, Some(processes)) => Ok(vec![tools::git_status(environment, processes)]),
         (BuiltinTool::GitDiff, Some(processes)) => Ok(vec![tools::git_diff(environment, processes)]),
         (BuiltinTool::GitCommit, Some(processes)) => {
@@ -228,7 +232,9 @@ fn processes(
 
 /// Which declaration a call's tool is missing from.
 pub(crate) fn missing_grant(name: &str) -> &'static str {
-    if BuiltinTool::ALL.iter().any(|tool| tool.as_str() == name) {
+    if matches!(name, "mcp_providers" | "mcp_capabilities" | "mcp_call") {
+        "`capabilities.tools` in its manifest does not list `mcp`"
+    } else if BuiltinTool::ALL.iter().any(|tool| tool.as_str() == name) {
         "`capabilities.tools` in its manifest does not list it"
     } else {
         "neither `artifacts` nor `capabilities.shell.allow` in its manifest names it"

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manifest::{BuiltinDriver, Capture, Loaded, Manifest, TaskAcceptance};
+use manifest::{BuiltinDriver, BuiltinTool, Capture, Loaded, Manifest, TaskAcceptance};
 use policy::{Policy, Rules, Tool};
 use record::{Home, TraceKey};
 use runtime::{
@@ -17,14 +17,17 @@ use runtime::{
 };
 use secrets::Redactor;
 use store::StoreConfig;
+
+use tools::{Hub, HubSettings, ModSpec, Processes};
 use vocab::{ContextId, SessionId, SystemClock};
 
 use crate::address::Address;
 use crate::args::RunArgs;
 use crate::boundary::Boundary;
 use crate::choices::{self, Choices};
+use crate::connect::{self, LateConnectors, Sealed};
 use crate::credentials;
-use crate::equip::{self, equip, missing_grant, scratch, try_tools};
+use crate::equip::{self, Equipment, equip, missing_grant, scratch, try_tools};
 use crate::export::Export;
 use crate::failure::Failure;
 use crate::place::{Belongings, given_workdir, made_workdir, real};
@@ -45,6 +48,8 @@ pub(crate) struct Launch {
     choices: Choices,
     redactor: Redactor,
     tools: Vec<Arc<dyn Tool>>,
+    processes: Option<Arc<Processes>>,
+    mods: Vec<ModSpec>,
     rules: Rules,
     store: StoreConfig,
     system: String,
@@ -59,6 +64,8 @@ pub(crate) struct Surroundings {
     pub(crate) address: Address,
     pub(crate) export: Option<Export>,
     pub(crate) belongings: Belongings,
+    /// The servers of connections and mods; nothing for a capsule that may call none.
+    pub(crate) hub: Option<Arc<Hub>>,
 }
 
 impl Launch {
@@ -107,7 +114,8 @@ impl Launch {
         let guidance = guidance(&loaded.manifest);
         let operator = args.system_prompt.as_deref().or(loaded.manifest.inference.system_prompt.as_deref());
         let system = system_prompt(operator, &guidance.documents, &guidance.skills);
-        let (tools, rules) = (equipment.tools, equipment.rules);
+        let Equipment { tools, processes, rules, .. } = equipment;
+        let mods = connect::mods(&loaded)?;
         let export = Export::start(&loaded.manifest, &session, &redactor)?;
         let latest = earlier.as_ref().and_then(|earlier| earlier.contexts.last().cloned());
         let context = args.context.clone().or(latest);
@@ -123,6 +131,8 @@ impl Launch {
             choices,
             redactor,
             tools,
+            processes,
+            mods,
             rules,
             store,
             system,
@@ -192,8 +202,25 @@ impl Launch {
         Scope::new(&self.loaded, &self.boundary, places, &self.store).await.to_json()
     }
 
+    /// The servers that the agent may have called, as this policy lets them start.
+    fn hub(&self, policy: &Policy) -> Option<Arc<Hub>> {
+        if !self.loaded.manifest.grants(BuiltinTool::Mcp) {
+            return None;
+        }
+        Some(Hub::new(HubSettings {
+            agent: self.capsule().0.to_owned(),
+            policy: policy.clone(),
+            processes: Arc::clone(self.processes.as_ref()?),
+            stored: Arc::new(LateConnectors::new(self.store.clone(), &self.session)),
+            unseal: Arc::new(Sealed::new(connect::seal(&self.home))),
+            mods: self.mods.clone(),
+            limits: mcp::Limits::default(),
+            extra_roots: connect::extra_roots(),
+        }))
+    }
+
     /// The setup, and what lives around the session as long as it does.
-    pub(crate) fn into_setup(self, observer: Box<dyn Observer>, scope: serde_json::Value) -> (Setup, Surroundings) {
+    pub(crate) fn into_setup(mut self, observer: Box<dyn Observer>, scope: serde_json::Value) -> (Setup, Surroundings) {
         let inference = &self.loaded.manifest.inference;
         let limits = Limits {
             max_turns: inference.max_turns,
@@ -210,9 +237,16 @@ impl Launch {
             .map_or((None, Vec::new()), |earlier| (Some(earlier.session.clone()), earlier.contexts.clone()));
         contexts.extend(self.context.clone());
         let (name, version) = self.capsule();
+        let (name, version) = (name.to_owned(), version.to_owned());
         let boundaries = Arc::new(LateBoundaries::new(self.store.clone(), &self.workdir));
+        let mut policy = Policy::with_boundaries(self.rules.clone(), boundaries);
+        let hub = self.hub(&policy);
+        if let Some(hub) = &hub {
+            policy = policy.with_connectors(&name, Arc::<Hub>::clone(hub)).with_resolver(Arc::<Hub>::clone(hub));
+        }
+        self.tools.extend(hub.iter().flat_map(tools::mcp_tools));
         let setup = Setup {
-            capsule: (name.to_owned(), version.to_owned()),
+            capsule: (name, version),
             scripted: self.is_scripted(),
             capture: match self.loaded.manifest.trace.capture {
                 Capture::None => record::Capture::None,
@@ -229,7 +263,7 @@ impl Launch {
             credentials: self.choices.credentials.trace,
             system: self.system,
             registry: Registry::new(self.tools, missing_grant),
-            policy: Policy::with_boundaries(self.rules, boundaries),
+            policy,
             verify: self.loaded.manifest.verify.iter().map(|command| command.as_str().to_owned()).collect(),
             guidance: self.guidance,
             redactor: self.redactor,
@@ -244,7 +278,7 @@ impl Launch {
             resumed_from,
             contexts,
         };
-        (setup, Surroundings { address: self.address, export: self.export, belongings: self.belongings })
+        (setup, Surroundings { address: self.address, export: self.export, belongings: self.belongings, hub })
     }
 }
 
@@ -260,7 +294,7 @@ pub(crate) async fn explain(args: &RunArgs) -> Result<Scope, Failure> {
 }
 
 /// A manifest that this version can honour whole.
-fn load(path: &Path) -> Result<Loaded, Failure> {
+pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
     let loaded =
         manifest::load(path).map_err(|rejected| Failure::findings(rejected.diagnostics(), rejected.render()))?;
     let unsupported = manifest::unsupported(&loaded);

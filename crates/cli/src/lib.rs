@@ -16,6 +16,7 @@ mod choices;
 mod client;
 mod codes;
 mod commands;
+mod connect;
 mod credentials;
 mod equip;
 mod export;
@@ -98,6 +99,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Control(ControlCommand::Secret(args)) => commands::control::secret(&args),
         Command::Control(ControlCommand::Forget(args)) => commands::control::forget(&args),
         Command::Control(ControlCommand::Watch(args)) => commands::control::watch(&args),
+        Command::Mcp(command) => commands::mcp::run(&command),
         Command::Policy(PolicyCommand::Show(args)) => commands::policy::show(&args),
         Command::Policy(PolicyCommand::Set(args)) => commands::policy::set(&args),
         Command::Policy(PolicyCommand::Check(args)) => commands::policy::check(&args),

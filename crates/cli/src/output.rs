@@ -6,6 +6,9 @@
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
 
+use serde_json::Value;
+
+use crate::failure::Failure;
 use crate::terminal::Escaping;
 
 /// Standard output until the end of a command.
@@ -76,6 +79,18 @@ impl Write for Output {
         let result = self.inner.flush();
         self.calm(result, ())
     }
+}
+
+/// A command's answer: one JSON document for programs, or text for people.
+pub(crate) fn print(as_json: bool, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    let mut out = if as_json { Output::plain() } else { Output::styled() };
+    if as_json {
+        out.json(&json())?;
+    } else {
+        std::io::Write::write_all(&mut out, text().as_bytes())?;
+    }
+    out.finish()?;
+    Ok(())
 }
 
 #[cfg(test)]

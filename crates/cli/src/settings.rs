@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 use vocab::{BoxFuture, SystemClock};
 
 use crate::failure::Failure;
+use crate::launch::record_failure;
 
 /// Which store this home uses: `MURMUR_STORE`, else `store:` in config.yaml, else a file in the home.
 pub(crate) fn config(home: &Home) -> Result<StoreConfig, Failure> {
@@ -28,6 +29,29 @@ pub(crate) fn config(home: &Home) -> Result<StoreConfig, Failure> {
 /// Opens the store for a command.
 pub(crate) async fn open(config: &StoreConfig) -> Result<Store, Failure> {
     Store::open(config, Arc::new(SystemClock)).await.map_err(|error| failure(&error))
+}
+
+/// Does a command's work on the store of the home that the environment names.
+pub(crate) fn with_store<T>(work: impl AsyncFnOnce(&Home, Store) -> Result<T, Failure>) -> Result<T, Failure> {
+    let home = Home::from_env().map_err(|error| record_failure(&error))?;
+    let config = config(&home)?;
+    home.ensure().map_err(|error| record_failure(&error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { work(&home, open(&config).await?).await })
+}
+
+/// Who changes something: for the log, not for a decision.
+pub(crate) fn who() -> String {
+    let named =
+        ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
+    let user = named.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()));
+    format!("{user}@{}", hostname())
+}
+
+/// This host, for logs.
+pub(crate) fn hostname() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    host.trim().to_owned()
 }
 
 /// A store that cannot be used.

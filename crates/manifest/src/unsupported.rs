@@ -24,11 +24,9 @@ use When::{Declared, Is, IsNot};
 /// Field, with `[]` for each item of a list; when it counts; what is missing.
 const ROWS: &[(&str, When, &str)] = &[
     ("artifacts[].runtime", Is("hook"), "hooks are not called"),
-    ("artifacts[].runtime", Is("mod"), "mods are not started"),
     ("artifacts[].capabilities", Declared, "grants of single artifacts are not enforced"),
     ("inference.transport", Is("process"), "coding CLIs are not run as the loop"),
     ("capabilities.tools[]", Is("spawn_subagent"), "the built-in tool is not offered"),
-    ("capabilities.tools[]", Is("mcp"), "MCP connections are not reached"),
     ("capabilities.spawn", Declared, "subagents are not started"),
     ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
     ("capabilities.peers", Declared, "other capsules are not called"),

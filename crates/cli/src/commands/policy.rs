@@ -12,20 +12,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use policy::{Base, Boundaries as _, Document, Fault};
-use record::Home;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::{Change, EXECUTION_BOUNDARIES, Edit, MAX_DOCUMENT, Store, StoreError, StoredBoundaries};
 
 use crate::args::{JsonArgs, PolicyAddArgs, PolicyFileArgs, PolicyIdArgs, PolicyLogArgs, PolicyTestArgs};
 use crate::boundary;
 use crate::failure::{FAILED, Failure};
-use crate::output::Output;
-use crate::settings;
+use crate::output::print;
+use crate::settings::{self, with_store};
 
 use edit::Refused;
+pub(super) use shown::{log as log_text, log_json};
 
 pub(crate) fn show(args: &JsonArgs) -> Result<u8, Failure> {
-    let (document, place) = wait(async |store| Ok((stored(&store, &here()?).await?, store.place())))?;
+    let (document, place) = with_store(async |_, store| Ok((stored(&store, &here()?).await?, store.place())))?;
     print(args.json, || document.to_json(), || shown::document(&document, &place))?;
     Ok(0)
 }
@@ -81,7 +81,7 @@ pub(crate) fn enable(args: &PolicyIdArgs, enabled: bool) -> Result<u8, Failure> 
 
 pub(crate) fn test(args: &PolicyTestArgs) -> Result<u8, Failure> {
     let base = here()?;
-    let compiled = wait(async |store| {
+    let compiled = with_store(async |_, store| {
         let stored = StoredBoundaries::new(Arc::new(store), base.clone());
         stored.current().await.map_err(|error| unreadable(error.why()))
     })?;
@@ -101,10 +101,10 @@ pub(crate) fn test(args: &PolicyTestArgs) -> Result<u8, Failure> {
 }
 
 pub(crate) fn log(args: &PolicyLogArgs) -> Result<u8, Failure> {
-    let entries = wait(async |store| {
+    let entries = with_store(async |_, store| {
         store.log(EXECUTION_BOUNDARIES, None, args.limit).await.map_err(|error| settings::failure(&error))
     })?;
-    print(args.json, || shown::log_json(&entries), || shown::log(&entries))?;
+    print(args.json, || shown::log_json(&entries), || shown::log(&entries, "the rules"))?;
     Ok(0)
 }
 
@@ -121,9 +121,9 @@ fn change(
     detail: Option<&str>,
     make: impl Fn(Option<&str>) -> Result<Document, Refused>,
 ) -> Result<(), Failure> {
-    let who = who();
+    let who = settings::who();
     let change = Change { who: &who, action, detail };
-    wait(async |store| {
+    with_store(async |_, store| {
         let edit = |old: Option<&store::Document>| {
             let old = old.map(|document| document.text.as_str());
             let text = make(old)?.to_json().to_string();
@@ -138,14 +138,6 @@ fn change(
                 .hint("`mur policy show` lists them"),
         })
     })
-}
-
-fn wait<T>(work: impl AsyncFnOnce(Store) -> Result<T, Failure>) -> Result<T, Failure> {
-    let home = Home::from_env().map_err(|error| crate::launch::record_failure(&error))?;
-    let config = settings::config(&home)?;
-    home.ensure().map_err(|error| crate::launch::record_failure(&error))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async { work(settings::open(&config).await?).await })
 }
 
 /// What relative patterns and examples are tried under: the current directory.
@@ -173,26 +165,6 @@ fn text(file: &Path) -> Result<String, Failure> {
         return Err(bad(format!("it has more than {MAX_DOCUMENT} bytes")));
     }
     String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8 text".to_owned()))
-}
-
-/// Who changes something: for the log, not for a decision.
-fn who() -> String {
-    let named =
-        ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
-    let user = named.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()));
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{user}@{}", host.trim())
-}
-
-fn print(as_json: bool, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    let mut out = if as_json { Output::plain() } else { Output::styled() };
-    if as_json {
-        out.json(&json())?;
-    } else {
-        std::io::Write::write_all(&mut out, text().as_bytes())?;
-    }
-    out.finish()?;
-    Ok(())
 }
 
 fn invalid(faults: &[Fault]) -> Failure {

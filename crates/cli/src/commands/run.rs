@@ -51,7 +51,7 @@ async fn session(args: &RunArgs, launch: Launch, doubt: Option<String>, task: Op
     let progress = Progress::new(launch.session().clone(), launch.patience(), args.quiet, live);
     let scope = launch.scope().await;
     let (setup, surroundings) = launch.into_setup(Box::new(progress), scope);
-    let Surroundings { address, export, mut belongings } = surroundings;
+    let Surroundings { address, export, mut belongings, hub } = surroundings;
     let (home, workdir, redactor) = (setup.home.clone(), setup.workdir.clone(), setup.redactor.clone());
     let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;
     belongings.settle();
@@ -72,6 +72,9 @@ async fn session(args: &RunArgs, launch: Launch, doubt: Option<String>, task: Op
             return Err(give_up(session, Some((opened, &home)), failure));
         }
     };
+    if let Some(hub) = hub {
+        hub.close().await;
+    }
     drop(belongings);
     let reason = served.as_ref().err().map(ToString::to_string);
     let ended = session.finish(reason.as_deref());

@@ -18,6 +18,7 @@ mod fence_command;
 mod gateways;
 mod guidance;
 mod init;
+mod mcp;
 mod peers;
 mod policy;
 mod policy_home;

@@ -113,9 +113,9 @@ fn form(form: &Form) -> (&'static str, String) {
     }
 }
 
-pub(super) fn log(entries: &[LogEntry]) -> String {
+pub(in crate::commands) fn log(entries: &[LogEntry], what: &str) -> String {
     if entries.is_empty() {
-        return "the rules have never been changed\n".to_owned();
+        return format!("{what} have never been changed\n");
     }
     entries
         .iter()
@@ -132,7 +132,7 @@ pub(super) fn log(entries: &[LogEntry]) -> String {
         .collect()
 }
 
-pub(super) fn log_json(entries: &[LogEntry]) -> Value {
+pub(in crate::commands) fn log_json(entries: &[LogEntry]) -> Value {
     entries
         .iter()
         .map(|entry| {
