@@ -45,7 +45,9 @@ const PERHAPS_ABSENT: &[&str] = &[
     "capsh",
     "choom",
     "chrt",
+    "dash",
     "dbus-run-session",
+    "diff3",
     "doas",
     "gdb",
     "git",
@@ -57,7 +59,9 @@ const PERHAPS_ABSENT: &[&str] = &[
     "perl",
     "prlimit",
     "python3",
+    "run-parts",
     "runuser",
+    "scp",
     "script",
     "setarch",
     "setpriv",
@@ -73,6 +77,7 @@ const PERHAPS_ABSENT: &[&str] = &[
     "unshare",
     "vim",
     "watch",
+    "wget",
 ];
 /// Programs that change their user, which takes rights.
 const FOR_ROOT: [&str; 4] = ["chrt", "runuser", "sg", "su"];
