@@ -71,7 +71,7 @@ fn words_that_stand_everywhere_are_kept_and_not_redacted() {
         assert!(values.take(secret(word), &mut taken).is_ok());
         assert!(redactor.is_clean(word), "{word}");
     }
-    assert!(values.take(secret("tru"), &mut taken).is_ok() && !redactor.is_clean("a tru word"));
+    assert!(values.take(secret("true-"), &mut taken).is_ok() && !redactor.is_clean("a true- word"));
 }
 
 #[test]
