@@ -19,7 +19,7 @@ pub trait Boundaries: fmt::Debug + Send + Sync {
 
 /// What holds cannot be said: the record is malformed, of an unknown version, or out of reach.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the execution boundaries cannot be read: {why}")]
+#[error("what the operator stored cannot be read: {why}")]
 pub struct Unreadable {
     why: String,
 }
@@ -40,7 +40,7 @@ impl Unreadable {
     /// What to do about it.
     #[must_use]
     pub fn hint(&self) -> &'static str {
-        "`mur policy show` says what is wrong; a document that is set anew replaces the record"
+        "`mur policy show` and `mur mcp list` say what is wrong"
     }
 }
 

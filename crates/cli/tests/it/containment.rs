@@ -470,3 +470,20 @@ fn what_is_listed_and_gives_nothing_is_told_at_the_launch_and_by_a_check() {
     }
     assert!(ran.stderr.contains("W-RUN-004") && ran.stderr.contains("write `src/tests`"), "{ran:?}");
 }
+
+#[test]
+fn a_program_of_the_agents_own_that_does_not_start_is_explained_where_the_class_is_why() {
+    let stage = stage(&["cp /bin/true own; ./own"], "");
+    if class(&stage.mur) != "sealed" {
+        return;
+    }
+    stage.succeed();
+    let results = stage.results();
+    assert!(
+        results[0].contains("exit code 126") && results[0].contains("`capabilities.filesystem.workdir_exec`"),
+        "{}",
+        results[0]
+    );
+    // The words are the runtime's, and stand behind the fence.
+    assert!(results[0].rfind("workdir_exec") > results[0].rfind("</untrusted-content>"), "{}", results[0]);
+}

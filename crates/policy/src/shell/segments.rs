@@ -18,6 +18,7 @@ use crate::Operation;
 const NO_SHELL: Unclear = "it is no command that a shell would understand";
 const DESCRIPTOR: Unclear = "shells disagree on which descriptor a redirection in it means";
 const EXTENDED: Unclear = "it holds an extended pattern, such as `@(a|b)`";
+const APPENDED: Unclear = "what `<(…)` brings becomes arguments of a program that stands behind it";
 const DIRECTORIES: Unclear = "it changes its directory too often";
 
 /// What a parenthesis is.
@@ -191,7 +192,13 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             // `<(…)` has no word behind it, and what it brings is not known.
             self.input = target.clone().map_or(Input::Piped, Input::File);
         }
-        let Some(target) = target else { return Ok(()) };
+        let Some(target) = target else {
+            let appends = |word: &Word| matches!(super::base_name(word.text()), "xargs" | "parallel");
+            if self.words.iter().any(appends) {
+                self.work.unclear(APPENDED);
+            }
+            return Ok(());
+        };
         if matches!(operator, "<&" | ">&") {
             let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
             match target.known() {

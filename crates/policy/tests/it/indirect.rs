@@ -4,6 +4,10 @@
 /// With `rm -rf` blocked: the spelling that runs it, and one that runs something else.
 pub(crate) const INDIRECT: &[(&str, &str)] = &[
     ("{fd}>y rm -rf x", "9>y ls -rf x"),
+    ("xargs -a <(echo -rf x) rm", "wc -l <(echo x y)"),
+    ("xargs -a <(echo rm -rf x) env", "xargs -a y wc"),
+    ("setsid xargs -n3 --arg-file=<(printf 'rm -rf x') nohup", "setsid nohup ls y"),
+    ("xargs -0a <(printf x) rm -rf", "xargs -0 wc -l < y"),
     ("<&-rm -rf x", "ls -rf x <&-"),
     ("{,rm} -rf x", "{,ls} -rf x"),
     ("{,rm,-rf,x}", "{,ls,-rf,x}"),

@@ -70,7 +70,12 @@ impl Operator {
         let server = self.server(connection)?;
         let found = server.discover().await;
         server.close().await;
-        Ok(catalog_of(&*found?))
+        let mut catalog = catalog_of(&*found?);
+        // A server may repeat what it was given; what is stored is shown to agents.
+        for tool in &mut catalog.tools {
+            tool.description = self.redactor.redact(&tool.description).into_string();
+        }
+        Ok(catalog)
     }
 
     /// How far a server can be used. It is closed again, and no tool is called.

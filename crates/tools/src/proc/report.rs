@@ -7,14 +7,20 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use fence::RuntimeWords;
 use policy::{Facts, RawResult, ShellFacts, Taken};
-use sandbox::Exit;
+use sandbox::{Class, Exit};
 
 use crate::show::bytes;
 
 use super::log::{LogEnd, Logged};
 use super::visible::visible;
 use super::{End, Finished, Stream};
+
+/// What a shell ends with when a program is there and does not start.
+const CANNOT_EXECUTE: i32 = 126;
+const NOT_STARTED: &str = "Programs that lie in the working directory, HOME or TMPDIR are not started, unless the capsule \
+                           declares `capabilities.filesystem.workdir_exec`; a rule of the operator may forbid others.";
 
 impl Finished {
     /// The result of a command, whose exit status decides whether it failed. `program` and `command`
@@ -29,6 +35,8 @@ impl Finished {
         self.stdout.section("stdout", root, &mut text);
         self.stderr.section("stderr", root, &mut text);
         let result = if self.succeeded() { RawResult::ok(text) } else { RawResult::error(text) };
+        let result =
+            if self.may_not_have_started() { result.with_note(RuntimeWords::new(NOT_STARTED)) } else { result };
         result.with_facts(self.facts(program, command)).with_taken(self.taken())
     }
 
@@ -37,6 +45,12 @@ impl Finished {
         let mut taken = std::mem::take(&mut self.stdout.taken);
         taken.join(std::mem::take(&mut self.stderr.taken));
         taken
+    }
+
+    /// Whether it ended as a shell does whose program was not allowed to start, in the class that allows the fewest.
+    fn may_not_have_started(&self) -> bool {
+        let sealed = self.held.as_ref().is_some_and(|held| held.class == Class::Sealed);
+        sealed && self.end == End::Exited(Exit::Code(CANNOT_EXECUTE))
     }
 
     /// Whether it ended by itself, with status 0.
