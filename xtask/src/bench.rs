@@ -7,5 +7,8 @@ use crate::process::{self, cargo};
 pub(crate) fn run() -> Result<()> {
     process::run(&mut cargo("bench --quiet --package mur --bench table"))?;
     process::run(&mut cargo("bench --quiet --package door --bench watchers"))?;
-    process::run(&mut cargo("bench --quiet --package door --bench control"))
+    process::run(&mut cargo("bench --quiet --package door --bench control"))?;
+    process::run(&mut cargo("bench --quiet --package policy --bench review"))?;
+    process::run(&mut cargo("bench --quiet --package store --bench version"))?;
+    process::run(&mut cargo("bench --quiet --package sandbox --bench start"))
 }

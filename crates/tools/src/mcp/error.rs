@@ -15,7 +15,7 @@ pub enum ConnectError {
     },
     /// The agent could replace the program.
     #[error(
-        "the connection's command `{command}` lies in the agent's own directory, so it is not started with the connection's secrets"
+        "the connection's `{command}` lies in the agent's own directory, so the server is not started with the connection's secrets"
     )]
     Own {
         /// The command.

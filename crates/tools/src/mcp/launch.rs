@@ -12,6 +12,7 @@ use mcp::{HttpConfig, Pipes, Start, StartError};
 use policy::{Connection, Permit};
 use sandbox::{Access, Grant};
 use secrets::{Keyring, LiveCredential, Redactor, Secret};
+use tempfile::TempDir;
 use vocab::BoxFuture;
 
 use super::error::{ConnectError, Forbidden, Unopened};
@@ -51,7 +52,12 @@ impl Launch {
             proc::find(command, environment.search()).ok()
         };
         let program = program.ok_or_else(|| ConnectError::Command { command: command.to_owned() })?;
-        if own.is_some_and(|own| program.starts_with(own)) {
+        // A file that the agent could replace, as the program or as the script that it runs.
+        let is_own = |path: &Path| own.is_some_and(|own| path.is_file() && real(path).starts_with(own));
+        if let Some(word) = args.iter().find(|arg| is_own(Path::new(arg))) {
+            return Err(ConnectError::Own { command: word.clone() });
+        }
+        if is_own(&program) {
             return Err(ConnectError::Own { command: command.to_owned() });
         }
         let argv = std::iter::once(command).chain(args.iter().map(String::as_str)).map(OsString::from).collect();
@@ -75,6 +81,11 @@ impl Launch {
         let grants = vec![Grant::new(dir, Access::ReadExecute), Grant::new(&program, Access::ReadExecute)];
         Ok(Self { program, argv: argv.to_vec(), grants })
     }
+}
+
+/// The path without links, where that can be told.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Adds a connection's own variables, in place of others of their names.
@@ -144,12 +155,17 @@ impl Starter {
         let job = ServiceJob {
             argv: launch.argv.clone(),
             env,
-            cwd: permit.root().to_owned(),
+            own: own_directory()?,
             grants: launch.grants.clone(),
             log: Arc::clone(&self.log),
         };
         Ok(pipes(proc::serve(processes, cleared, job).await?))
     }
+}
+
+/// A directory for one process, gone with it. Its name is one of those that are swept when their runtime was killed.
+fn own_directory() -> std::io::Result<TempDir> {
+    tempfile::Builder::new().prefix(&format!("mur-{}-", std::process::id())).tempdir()
 }
 
 impl Start for Starter {

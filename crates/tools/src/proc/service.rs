@@ -5,12 +5,13 @@
 //! waits for its end: whoever drops the keeper has ended the whole tree.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use policy::{Cleared, Operation};
-use sandbox::{Confinement, Grant, Process, Stdin};
+use sandbox::{Access, Class, Confinement, Grant, Process, Stdin};
 use secrets::{Redactor, StreamRedactor};
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::OnceCell;
 
@@ -25,8 +26,9 @@ pub(crate) struct ServiceJob {
     pub(crate) argv: Vec<OsString>,
     /// The whole environment.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// The real directory that was confirmed.
-    pub(crate) cwd: PathBuf,
+    /// A directory of its own, for its HOME and its temporary files: the agent's processes cannot reach it, and it
+    /// cannot reach theirs.
+    pub(crate) own: TempDir,
     /// What it may use besides what all processes of the session may.
     pub(crate) grants: Vec<Grant>,
     /// Where its stderr goes.
@@ -52,16 +54,39 @@ pub(crate) async fn serve(shared: &Processes, cleared: Cleared, job: ServiceJob)
     if cleared.operation() != Operation::Execute {
         return Err(ProcessError::NotCleared);
     }
-    let mut confinement = Confinement::new(cleared.path(), job.cwd);
+    let own = job.own.path();
+    let (home, tmp) = (own.join("home"), own.join("tmp"));
+    for directory in [&home, &tmp] {
+        std::fs::create_dir(directory).map_err(|_| ProcessError::Pipes)?;
+    }
+    // It starts in an empty directory: what lies in the agent's, an interpreter would load.
+    let mut confinement = Confinement::new(cleared.path(), &home);
     confinement.argv = job.argv;
     confinement.env = job.env;
+    confinement.env.retain(|(name, _)| name != "HOME" && name != "TMPDIR");
+    confinement.env.extend([("HOME".into(), home.into()), ("TMPDIR".into(), tmp.into())]);
     confinement.stdin = Stdin::Pipe;
     confinement.limits = shared.limits;
     shared.containment.hold(&mut confinement, &cleared, &job.grants)?;
+    separate(&mut confinement, own);
     let ways = Ways::reserve(&shared.containment.egress, &mut confinement)?;
     let (mut process, _) = sandbox::spawn(&confinement).await?;
     let open = ways.serve(std::mem::take(&mut process.listeners))?;
-    Service::of(process, job.log, open)
+    // The directory goes last.
+    Service::of(process, job.log, (open, job.own))
+}
+
+/// Gives a process this directory in place of the one that the agent's processes share.
+fn separate(confinement: &mut Confinement, own: &Path) {
+    if confinement.class == Class::Advisory {
+        return;
+    }
+    let shared = confinement.private.replace(own.to_owned());
+    let is_shared = |path: &Path| shared.as_deref().is_some_and(|shared| path.starts_with(shared));
+    let access = confinement.grants.iter().find(|grant| Some(&grant.path) == shared.as_ref()).map(|grant| grant.access);
+    confinement.grants.retain(|grant| !is_shared(&grant.path));
+    confinement.grants.push(Grant::new(own, access.unwrap_or(Access::Write)));
+    confinement.masks.retain(|mask| !is_shared(&mask.path));
 }
 
 /// Starts a program that the operator runs: no agent has a part in it, so no review stands over it.

@@ -1,5 +1,7 @@
 //! When servers are started, with what, and when they end.
 
+use std::path::Path;
+
 use policy::{Lifecycle, Reach};
 use sandbox::{Class, Network};
 use serde_json::json;
@@ -74,6 +76,9 @@ async fn a_sealed_value_stands_in_the_servers_environment_and_nothing_of_the_run
     let names: Vec<&str> = lines.iter().map(|line| line.split('=').next().unwrap()).collect();
     assert_eq!(names, ["HOME", "LANG", "PATH", "SERVICE_TOKEN", "TMPDIR"]);
     assert_eq!(lines[3], "SERVICE_TOKEN=[redacted]");
+    // What the agent's processes leave in their HOME, an interpreter of the server's would load.
+    let home = Path::new(lines[0].strip_prefix("HOME=").unwrap());
+    assert!(home.ends_with("home") && !home.starts_with(stage.work.parent().unwrap()), "{}", home.display());
     assert!(!stage.redactor.is_clean("service-the-of-secret"));
 
     a.secrets.insert("env.SERVICE_TOKEN".to_owned(), "broken".to_owned());
@@ -92,9 +97,14 @@ async fn a_program_that_the_agent_could_replace_is_not_started_and_a_missing_one
     let own = stage.work.join("server");
     std::fs::copy(program(), &own).unwrap();
     let catalog = policy::Connectors::catalog(&*stage.hub, "a").await.unwrap();
-    let commands = [(own.to_str().unwrap(), "lies in the agent's own directory"), ("./server", "nor one in `PATH`")];
-    for (command, says) in commands {
-        let args = fake::words("usual", &stage.seen_file());
+    let (usual, own) = (fake::words("usual", &stage.seen_file()), own.to_str().unwrap());
+    let commands = [
+        (own, usual.clone(), "lies in the agent's own directory"),
+        ("./server", usual, "nor one in `PATH`"),
+        // The script is as good as the program.
+        ("/bin/sh", vec![own.to_owned()], "lies in the agent's own directory"),
+    ];
+    for (command, args, says) in commands {
         let b = connection("b", Reach::Stdio { command: command.to_owned(), args }, Lifecycle::Ephemeral);
         stage.store(&b, (*catalog).clone());
         stage.grant(&b, &["echo"]).await;
