@@ -292,14 +292,21 @@ pub(crate) fn tree(root: &Path) -> String {
     listing
 }
 
-/// The bytes of every regular file below a directory, one by one.
+/// The bytes of every regular file below a directory, one by one. A session that runs may take one away meanwhile.
 pub(crate) fn each_file(root: &Path, see: &mut impl FnMut(&Path, &[u8])) {
     for path in children(root) {
-        let kind = path.symlink_metadata().expect("it is there").file_type();
+        let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        let kind = match path.symlink_metadata() {
+            Err(error) if is_gone(&error) => continue,
+            found => found.expect("it can be looked at").file_type(),
+        };
         if kind.is_dir() {
             each_file(&path, see);
         } else if kind.is_file() {
-            see(&path, &std::fs::read(&path).expect("readable"));
+            match std::fs::read(&path) {
+                Err(error) if is_gone(&error) => {}
+                read => see(&path, &read.expect("readable")),
+            }
         }
     }
 }
