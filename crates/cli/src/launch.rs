@@ -84,8 +84,11 @@ impl Launch {
             return Err(no_task());
         }
         let earlier = args.resume.as_deref().map(|name| Earlier::find(&home, name)).transpose()?;
-        let before = earlier.as_ref().and_then(|earlier| earlier.workdir.as_deref());
-        let given = given_workdir(args.workdir.as_deref().or(before), &loaded, &home)?;
+        let workdir = match (&args.workdir, &earlier) {
+            (None, Some(earlier)) => earlier.workdir()?,
+            (given, _) => given.as_deref(),
+        };
+        let given = given_workdir(workdir, &loaded, &home)?;
         let address = Address::bind(&loaded.manifest, args)?;
         home.ensure().map_err(|error| record_failure(&error))?;
         // A key that cannot be used is told now, not when the task is done.
@@ -111,6 +114,7 @@ impl Launch {
         warnings.extend(equipment.warnings);
         warnings.extend(address.warning());
         warnings.extend(boundary.warning(&loaded.manifest));
+        warnings.extend(earlier.as_ref().and_then(|earlier| earlier.warning(loaded.manifest.name.as_str())));
         let guidance = guidance(&loaded.manifest);
         let operator = args.system_prompt.as_deref().or(loaded.manifest.inference.system_prompt.as_deref());
         let system = system_prompt(operator, &guidance.documents, &guidance.skills);

@@ -17,8 +17,10 @@ pub(crate) struct Earlier {
     pub(crate) session: SessionId,
     /// Its conversations, the latest last.
     pub(crate) contexts: Vec<ContextId>,
-    /// Where it worked, if that is still there.
-    pub(crate) workdir: Option<PathBuf>,
+    /// Where it worked.
+    workdir: Option<PathBuf>,
+    /// The capsule that it was.
+    capsule: Option<String>,
 }
 
 impl Earlier {
@@ -32,12 +34,13 @@ impl Earlier {
             return Err(Failure::unusable(message).code("E-RUN-005").hint(hint));
         }
         let trace = TraceReader::open(&home.trace_path(&session)).map_err(|error| record_failure(&error))?;
-        let mut earlier = Self { session, contexts: Vec::new(), workdir: None };
+        let mut earlier = Self { session, contexts: Vec::new(), workdir: None, capsule: None };
         for line in trace {
             let line = line.map_err(|error| record_failure(&error))?;
             match line.event_type.as_str() {
                 "session_start" => {
-                    earlier.workdir = line.str("workdir").map(PathBuf::from).filter(|workdir| workdir.is_dir());
+                    earlier.workdir = line.str("workdir").map(PathBuf::from);
+                    earlier.capsule = line.str("capsule").map(str::to_owned);
                 }
                 "task_start" => {
                     let Some(context) = line.str("context_id").and_then(|id| id.parse::<ContextId>().ok()) else {
@@ -51,25 +54,28 @@ impl Earlier {
         }
         Ok(earlier)
     }
-}
 
-/// What an operator should know who lets `capsule` take over the session `earlier`. `elsewhere` says that another workdir
-/// was given.
-pub(crate) fn check(earlier: &SessionId, capsule: &str, elsewhere: bool) -> Result<Option<String>, Failure> {
-    let home = Home::from_env().map_err(|error| record_failure(&error))?;
-    let mut trace = TraceReader::open(&home.trace_path(earlier)).map_err(|error| record_failure(&error))?;
-    let Some(start) = trace.next().transpose().map_err(|error| record_failure(&error))? else { return Ok(None) };
-    if let Some(workdir) = start.str("workdir").filter(|workdir| !elsewhere && !Path::new(workdir).is_dir()) {
-        let message = format!("the workdir `{workdir}` of the session `{earlier}` is gone, so it cannot be taken over");
+    /// Where it worked, for a session that goes on there.
+    ///
+    /// # Errors
+    /// `E-RUN-006`, when that is gone.
+    pub(crate) fn workdir(&self) -> Result<Option<&Path>, Failure> {
+        let Some(gone) = self.workdir.as_deref().filter(|workdir| !workdir.is_dir()) else {
+            return Ok(self.workdir.as_deref());
+        };
+        let (workdir, session) = (gone.display(), &self.session);
+        let message = format!("the workdir `{workdir}` of the session `{session}` is gone, so it cannot be taken over");
         let hint = "name another with `--workdir`, or go on with one conversation alone: `--context`";
-        return Err(Failure::unusable(message).code("E-RUN-006").hint(hint));
+        Err(Failure::unusable(message).code("E-RUN-006").hint(hint))
     }
-    let other = start.str("capsule").filter(|name| *name != capsule);
-    Ok(other.map(|name| {
-        let (name, hint) = (printable(name), "what was granted to the one is not what is granted to the other");
-        format!(
-            "warning[W-RUN-008]: the session `{earlier}` was the capsule `{name}`'s: its workdir and conversations are \
-             taken over by `{capsule}`\n  hint: {hint}"
-        )
-    }))
+
+    /// What an operator should know who lets another capsule take it over.
+    pub(crate) fn warning(&self, capsule: &str) -> Option<String> {
+        let (session, other) = (&self.session, self.capsule.as_deref().filter(|name| *name != capsule)?);
+        let name = printable(other);
+        Some(format!(
+            "warning[W-RUN-008]: the session `{session}` was the capsule `{name}`'s: its workdir and conversations are \
+             taken over by `{capsule}`\n  hint: what was granted to the one is not what is granted to the other\n"
+        ))
+    }
 }

@@ -15,6 +15,9 @@ pub(crate) const WORD: &[u8] = b"untrusted-content";
 /// What comes before the source's name in an opening marker.
 pub(crate) const OPENER: &str = "<untrusted-content source=";
 
+/// What comes behind it, and ends the opening marker.
+pub(crate) const OPENER_END: &str = ">\n";
+
 /// The closing marker.
 pub(crate) const CLOSER: &str = "</untrusted-content>";
 

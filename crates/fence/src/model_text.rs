@@ -6,7 +6,7 @@
 //! images or roles.
 
 use crate::block::{neutralise_into, open, wrap};
-use crate::marker::CLOSER;
+use crate::marker::{CLOSER, OPENER, OPENER_END};
 use crate::source::Source;
 use crate::words::RuntimeWords;
 
@@ -119,6 +119,19 @@ impl ModelText {
         Self { text, source: fence.map(Source::restore) }
     }
 
+    /// Whether a text begins as one that is fenced does: whole, or the first or last part of a block over several.
+    #[must_use]
+    pub fn begins_fenced(text: &str) -> bool {
+        text.starts_with(OPENER) || text.starts_with(CLOSER)
+    }
+
+    /// The same text with `hide` done to what stands between its markers and behind them, each for itself; to all of it
+    /// where it is not fenced. The markers stay as they are. `hide` may only take away, or put a mark of its own in place.
+    pub fn hiding(&self, mut hide: impl FnMut(&str) -> String) -> Self {
+        let text = if self.source.is_some() { hidden_within(&self.text, hide) } else { hide(&self.text) };
+        Self { text, source: self.source.clone() }
+    }
+
     /// The text as the model reads it, markers included.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -148,6 +161,15 @@ impl ModelText {
     fn labelled(source: &Source, text: String) -> Self {
         Self { text, source: Some(source.clone()) }
     }
+}
+
+fn hidden_within(block: &str, mut hide: impl FnMut(&str) -> String) -> String {
+    let opener = block.strip_prefix(OPENER).and_then(|rest| rest.find(OPENER_END));
+    let opener = opener.map_or(0, |name| OPENER.len() + name + OPENER_END.len());
+    let (opener, rest) = block.split_at_checked(opener).unwrap_or(("", block));
+    let (content, closing) = rest.rfind(CLOSER).and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, ""));
+    let (closer, after) = closing.split_at_checked(CLOSER.len()).unwrap_or(("", closing));
+    [opener, &hide(content), closer, &hide(after)].concat()
 }
 
 fn noted(mut closed: String, note: &RuntimeWords) -> String {

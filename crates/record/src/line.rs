@@ -15,10 +15,6 @@ use vocab::{Arguments, Part, Thinking, ToolCall};
 use crate::{Capture, Digest};
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
-/// How `fence` spells its markers; text between them is redacted, the markers never are.
-pub(crate) const OPENER: &str = "<untrusted-content source=";
-const OPENER_END: &str = ">\n";
-pub(crate) const CLOSER: &str = "</untrusted-content>";
 
 /// How much of its buffers a writer keeps from line to line.
 const KEPT: usize = 1 << 20;
@@ -171,28 +167,10 @@ impl Line<'_> {
 
     /// Text that a model reads or wrote, redacted around its fence's markers.
     fn hide_model_text<'t>(&self, text: &'t ModelText) -> Cow<'t, str> {
-        let whole = text.as_str();
-        let hidden = self.redactor.redact(whole);
-        if hidden.count() == 0 {
-            Cow::Borrowed(whole)
-        } else if text.source().is_none() {
-            Cow::Owned(hidden.into_string())
-        } else {
-            Cow::Owned(self.redact_fenced(whole))
+        if self.redactor.redact(text.as_str()).count() == 0 {
+            return Cow::Borrowed(text.as_str());
         }
-    }
-
-    fn redact_fenced(&self, whole: &str) -> String {
-        let opener = whole
-            .strip_prefix(OPENER)
-            .and_then(|rest| rest.find(OPENER_END))
-            .map_or(0, |name| OPENER.len() + name + OPENER_END.len());
-        let (opener, rest) = whole.split_at_checked(opener).unwrap_or(("", whole));
-        let (content, closing) = rest.rfind(CLOSER).and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, ""));
-        let (closer, after) = closing.split_at_checked(CLOSER.len()).unwrap_or(("", closing));
-        let content = self.redactor.redact(content);
-        let after = self.redactor.redact(after);
-        [opener, content.as_str(), closer, after.as_str()].concat()
+        Cow::Owned(text.hiding(|piece| self.redactor.redact(piece).into_string()).into_string())
     }
 
     /// The content of a message, as the conversation record has it.

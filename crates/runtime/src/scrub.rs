@@ -59,11 +59,6 @@ fn clean_call(call: ToolCall, redactor: &Redactor) -> ToolCall {
     ToolCall { id, name, arguments }
 }
 
-/// How `fence` spells its markers: what stands between is redacted, a marker never is.
-const OPENER: &str = "<untrusted-content source=";
-const OPENER_END: &str = ">\n";
-const CLOSER: &str = "</untrusted-content>";
-
 /// Takes out of a history what has become secret since; whether there was anything.
 pub(crate) fn history(messages: &mut [Message], redactor: &Redactor) -> bool {
     let mut changed = false;
@@ -152,29 +147,11 @@ fn text(text: &mut String, redactor: &Redactor) -> bool {
 /// A text part, its markers left alone; whether it held anything.
 fn text_part(part: &mut Part, redactor: &Redactor) -> bool {
     let Part::Text(kept) = part else { return false };
-    let hidden = redactor.redact(kept.as_str());
-    if hidden.count() == 0 {
-        return false;
+    let holds = !redactor.is_clean(kept.as_str());
+    if holds {
+        *kept = kept.hiding(|piece| redactor.redact(piece).into_string());
     }
-    let hidden = if kept.source().is_some() { fenced(kept.as_str(), redactor) } else { hidden.into_string() };
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it is the text that was let in before, with marks in the place of values and every fence marker as it was"
-    )]
-    let clean = ModelText::restore(hidden, kept.source());
-    *kept = clean;
-    true
-}
-
-fn fenced(whole: &str, redactor: &Redactor) -> String {
-    let opener = whole
-        .strip_prefix(OPENER)
-        .and_then(|rest| rest.find(OPENER_END))
-        .map_or(0, |name| OPENER.len() + name + OPENER_END.len());
-    let (opener, rest) = whole.split_at_checked(opener).unwrap_or(("", whole));
-    let (content, closing) = rest.rfind(CLOSER).and_then(|at| rest.split_at_checked(at)).unwrap_or((rest, ""));
-    let (closer, after) = closing.split_at_checked(CLOSER.len()).unwrap_or(("", closing));
-    [opener, redactor.redact(content).as_str(), closer, redactor.redact(after).as_str()].concat()
+    holds
 }
 
 /// A frame's event without what has become secret since; nothing when it held none. Pieces of a reply are no matter of

@@ -18,7 +18,6 @@ use crate::export::Export;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::launch::{self, Launch, Surroundings};
 use crate::progress::Progress;
-use crate::resume;
 use crate::scope;
 use crate::task;
 use telling::{Telling, json_line};
@@ -32,20 +31,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     let launch = Launch::prepare(args).map_err(refused)?;
-    let earlier = launch.resumes().map(|(earlier, _)| earlier);
-    let doubt = earlier.map(|earlier| resume::check(earlier, launch.capsule().0, args.workdir.is_some()));
-    let doubt = doubt.transpose().map_err(refused)?.flatten();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let status = runtime.block_on(session(args, launch, doubt, task));
+    let status = runtime.block_on(session(args, launch, task));
     // A blocking read that hangs on a dead mount must not keep the process.
     runtime.shutdown_background();
     status
 }
 
-async fn session(args: &RunArgs, launch: Launch, doubt: Option<String>, task: Option<String>) -> Result<u8, Failure> {
+async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result<u8, Failure> {
     let live = !args.json && std::io::stdout().is_terminal();
     let mut telling = Telling::of(&launch, args, live);
-    telling.warnings(doubt);
     let sleeps = launch.sleeps();
     let context = launch.context().cloned();
     let progress = Progress::new(launch.session().clone(), launch.patience(), args.quiet, live);

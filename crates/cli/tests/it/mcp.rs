@@ -2,27 +2,17 @@
 //!
 //! The server is this very program, started again with the words that say what to do; it writes down what reached it.
 
-#[path = "../../../testkit/src/bin/testkit-mcp-server.rs"]
-mod server;
+#[path = "../../../tools/tests/it/mcp/fake.rs"]
+mod fake;
 
 use std::fs;
-use std::io::Write as _;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use testkit::Turn;
 
 use crate::binary::Ran;
 use crate::support::{Stage, Wire, of_type};
-
-/// Serves when it is asked to by its words.
-#[test]
-fn serves() {
-    let Some((server, _)) = server::Server::from_words(std::env::args()) else { return };
-    // The harness may have begun a line.
-    std::io::stdout().write_all(b"\n").unwrap();
-    server.serve(std::io::stdin().lock(), std::io::stdout()).unwrap();
-    std::process::exit(0);
-}
 
 /// A secret of the server's own.
 const TOKEN: &str = "tok_8f14e45fceea167a5a36dedd4bea2543";
@@ -38,24 +28,17 @@ fn stage(turns: Vec<Turn>) -> Stage {
     stage
 }
 
+/// The command of a server in this mode: this very program.
+fn server(stage: &Stage, mode: &str) -> Vec<String> {
+    let exe = std::env::current_exe().unwrap().into_os_string().into_string().unwrap();
+    std::iter::once(exe).chain(fake::words(mode, Path::new(&stage.path("work/seen")))).collect()
+}
+
 /// Adds a connection of this name to a server in this mode, and gives its id.
 fn add(stage: &Stage, name: &str, mode: &str) -> String {
-    let (seen, exe) = (stage.path("work/seen"), std::env::current_exe().unwrap());
-    let words = [
-        "mcp",
-        "add",
-        name,
-        "--env-from-stdin",
-        "--json",
-        "--stdio",
-        exe.to_str().unwrap(),
-        "mcp::serves",
-        &format!("mode={mode}"),
-        &format!("seen={seen}"),
-        "--exact",
-        "--nocapture",
-        "--test-threads=1",
-    ];
+    let server = server(stage, mode);
+    let words = ["mcp", "add", name, "--env-from-stdin", "--json", "--stdio"];
+    let words: Vec<&str> = words.into_iter().chain(server.iter().map(String::as_str)).collect();
     let ran = stage.mur.run_with(&words, format!("SERVER_TOKEN={TOKEN}\n").as_bytes());
     assert_eq!(ran.status, Some(0), "{ran:?}");
     ran.json()["id"].as_str().unwrap().to_owned()
@@ -208,24 +191,9 @@ fn names_of_tools_are_exact_and_their_grants_are_for_one_tool() {
 #[test]
 fn a_tool_that_changes_is_not_called_again_until_it_is_granted_again() {
     let stage = stage(vec![call("echo", json!({"text": "a"})), call("echo", json!({"text": "b"}))]);
-    let exe = std::env::current_exe().unwrap();
-    let seen_at = stage.path("work/seen");
-    mcp(
-        &stage,
-        &[
-            "add",
-            "files",
-            "--keep-alive",
-            "--stdio",
-            exe.to_str().unwrap(),
-            "mcp::serves",
-            "mode=changes",
-            &format!("seen={seen_at}"),
-            "--exact",
-            "--nocapture",
-            "--test-threads=1",
-        ],
-    );
+    let server = server(&stage, "changes");
+    let words = ["add", "files", "--keep-alive", "--stdio"].into_iter();
+    mcp(&stage, &words.chain(server.iter().map(String::as_str)).collect::<Vec<_>>());
     mcp(&stage, &["discover", "files"]);
     mcp(&stage, &["grant", "agent", "files", "echo"]);
     stage.succeed();
@@ -271,18 +239,12 @@ fn a_mod_is_told_its_caller_and_judges_it_where_it_says_so() {
             Turn::new().text("done"),
         ],
     );
-    let (exe, seen_at) = (std::env::current_exe().unwrap(), stage.path("work/seen"));
-    let run = stage.mur.home.write(
-        "agent/notes/run",
-        format!(
-            "#!/bin/sh\nexec {} mcp::serves mode=mod seen={seen_at} --exact --nocapture --test-threads=1\n",
-            exe.display()
-        ),
-    );
+    let server = server(&stage, "mod");
+    let run = stage.mur.home.write("agent/notes/run", format!("#!/bin/sh\nexec {}\n", server.join(" ")));
     fs::set_permissions(run, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let package = "name: notes\nversion: 0.1.0\ndescription: Notes\nruntime: mod\ncommand: [./run]\n";
     stage.mur.home.write("agent/notes/murmur.yaml", package);
-    stage.declare(&format!("capabilities: {{ tools: [mcp], filesystem: {{ read: [{}] }} }}\n", exe.display()));
+    stage.declare(&format!("capabilities: {{ tools: [mcp], filesystem: {{ read: [{}] }} }}\n", server[0]));
     let path = stage.path("agent/murmur.yaml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("artifacts:\n", "artifacts:\n  - { name: notes, runtime: mod, source: notes }\n"))

@@ -16,7 +16,6 @@ use serde_json::value::RawValue;
 use vocab::{Arguments, Message, MessageId, Part, Role, Thinking, ToolCall};
 
 use super::compact;
-use crate::line::{CLOSER, OPENER};
 use crate::lines::{Lines, Next};
 use crate::regular::{self, Links};
 use crate::{Error, LineFault};
@@ -197,6 +196,6 @@ fn need(value: Option<String>, name: &str) -> Result<String, LineFault> {
 
 #[expect(clippy::disallowed_methods, reason = "this is the reader of records, for which the call exists")]
 fn restore_text(text: String, fence: Option<&str>) -> ModelText {
-    let fence = fence.filter(|_| text.starts_with(OPENER) || text.starts_with(CLOSER));
+    let fence = fence.filter(|_| ModelText::begins_fenced(&text));
     ModelText::restore(text, fence)
 }

@@ -164,7 +164,7 @@ impl Starter {
 }
 
 /// A directory for one process, gone with it. Its name is one of those that are swept when their runtime was killed.
-fn own_directory() -> std::io::Result<TempDir> {
+pub(super) fn own_directory() -> std::io::Result<TempDir> {
     tempfile::Builder::new().prefix(&format!("mur-{}-", std::process::id())).tempdir()
 }
 

@@ -18,7 +18,7 @@ use vocab::BoxFuture;
 
 use super::catalog_of;
 use super::error::{ConnectError, Unserved};
-use super::launch::{Launch, Unseal, add_secrets, http, pipes};
+use super::launch::{Launch, Unseal, add_secrets, http, own_directory, pipes};
 use crate::proc::{self, Directories, EnvironmentGrant, ProcessEnvironment, ServiceLog};
 
 /// A server is kept between the steps of one look.
@@ -51,7 +51,7 @@ impl Operator {
         (limits, process_limits): (Limits, sandbox::Limits),
         extra_roots: Option<PathBuf>,
     ) -> io::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("mur-mcp-").tempdir()?;
+        let directory = own_directory()?;
         let (home, tmp) = (directory.path().join("home"), directory.path().join("tmp"));
         for path in [&home, &tmp] {
             std::fs::create_dir(path)?;

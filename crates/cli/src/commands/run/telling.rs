@@ -65,11 +65,6 @@ impl Telling {
         }
     }
 
-    /// Adds what the operator should know to what is told of the start.
-    pub(crate) fn warnings(&mut self, more: Option<String>) {
-        self.warnings.extend(more);
-    }
-
     /// Tells that the session runs. A closed stderr must not end the agent's work, so its errors are dropped.
     pub(crate) fn started(&self, waits: bool) -> std::io::Result<()> {
         let mut err = String::new();
