@@ -30,6 +30,9 @@ pub struct Connection {
     /// How long it lives.
     #[serde(default)]
     pub lifecycle: Lifecycle,
+    /// Variables of a process that are no secrets: they stand here in clear, are listed, and are not redacted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
     /// Sealed values: `env.<NAME>` for a variable of a process, `bearer` for the token of an HTTP server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, String>,
@@ -148,6 +151,9 @@ pub enum Unfit {
     /// A secret that its transport has no use for.
     #[error("has a secret that it cannot be given")]
     Secret,
+    /// A variable that its transport has no use for, or that is a secret as well.
+    #[error("has a variable that it cannot be given")]
+    Variable,
     /// A rule that can find nothing.
     #[error("has a rule about secrets that points nowhere")]
     Rule,
@@ -170,6 +176,7 @@ impl Unfit {
             Self::Credential => "give a token with `--bearer-from-stdin`; it is stored sealed",
             Self::Mod => "declare it as an artifact of the capsule",
             Self::Secret => "a process is given variables (`env.NAME`), an HTTP server a `bearer`",
+            Self::Variable => "a process is given variables, each once: as a secret or in clear",
             Self::Rule => "a JSON pointer is empty or begins with `/`",
             Self::Resolver => "name the tool exactly as `mur mcp discover` shows it",
         }
@@ -177,11 +184,11 @@ impl Unfit {
 }
 
 impl Connection {
-    /// The digest of what a grant rests on beside the tool: transport, command or address, arguments and sealed
-    /// values. Whether it is enabled, what it is called and how long it lives are not part of it.
+    /// The digest of what a grant rests on beside the tool: transport, command or address, arguments, variables and
+    /// sealed values. Whether it is enabled, what it is called and how long it lives are not part of it.
     #[must_use]
     pub fn settings(&self) -> String {
-        let text = serde_json::json!([self.reach, self.secrets]).to_string();
+        let text = serde_json::json!([self.reach, self.secrets, self.variables]).to_string();
         digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -197,12 +204,21 @@ impl Connection {
             () if !is_id(&self.id) => Some(Unfit::Id),
             () if !is_name(&self.name) => Some(Unfit::Name),
             () if !self.secrets.keys().all(|name| self.reach.takes(name)) => Some(Unfit::Secret),
+            () if !self.variables.iter().all(|variable| self.is_given(variable)) => Some(Unfit::Variable),
             () if !self.secret_rules.iter().all(|rule| is_tool(&rule.tool) && holds(&rule.pointers)) => {
                 Some(Unfit::Rule)
             }
             () if !self.resolver.as_deref().is_none_or(is_tool) => Some(Unfit::Resolver),
             () => self.reach.unfit(),
         }
+    }
+
+    /// Whether its process can be given this variable in clear.
+    fn is_given(&self, (name, value): (&String, &String)) -> bool {
+        matches!(self.reach, Reach::Stdio { .. })
+            && is_variable(name)
+            && !value.contains('\0')
+            && !self.secrets.contains_key(&format!("{ENV}{name}"))
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) const MOST: usize = 10_000;
 ///     enabled: true,
 ///     reach: Reach::Http { url: "https://tickets.example/mcp".to_owned() },
 ///     lifecycle: Lifecycle::Ephemeral,
+///     variables: BTreeMap::new(),
 ///     secrets: BTreeMap::new(),
 ///     adapter: None,
 ///     secret_rules: Vec::new(),

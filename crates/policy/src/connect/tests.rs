@@ -21,6 +21,7 @@ fn stdio(id: &str, name: &str) -> Connection {
         enabled: true,
         reach: Reach::Stdio { command: "server".to_owned(), args: vec!["--stdio".to_owned()] },
         lifecycle: Lifecycle::Ephemeral,
+        variables: BTreeMap::new(),
         secrets: BTreeMap::new(),
         adapter: None,
         secret_rules: Vec::new(),

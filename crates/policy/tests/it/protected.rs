@@ -231,6 +231,7 @@ fn connection() -> Connection {
         enabled: true,
         reach: Reach::Stdio { command: "server".into(), args: Vec::new() },
         lifecycle: Lifecycle::Ephemeral,
+        variables: Default::default(),
         secrets: Default::default(),
         adapter: None,
         secret_rules: Vec::new(),

@@ -44,6 +44,7 @@ fn at(id: &str, url: &str) -> Connection {
         enabled: true,
         reach: Reach::Http { url: url.to_owned() },
         lifecycle: Lifecycle::Ephemeral,
+        variables: BTreeMap::new(),
         secrets: BTreeMap::new(),
         adapter: None,
         secret_rules: Vec::new(),

@@ -88,18 +88,21 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Adds a connection's own variables, in place of others of their names.
-pub(super) fn add_secrets(
+/// Adds a connection's own variables, in place of others of their names. Those in clear are no secrets to anybody.
+pub(super) fn add_variables(
     env: &mut Vec<(OsString, OsString)>,
     connection: &Connection,
     unseal: &dyn Unseal,
     redactor: &Redactor,
 ) -> Result<(), ConnectError> {
+    let mut put = |name: &str, value: &str| {
+        env.retain(|(other, _)| other != OsStr::new(name));
+        env.push((name.into(), value.into()));
+    };
+    connection.variables.iter().for_each(|(name, value)| put(name, value));
     for name in connection.secrets.keys() {
         let Some(variable) = name.strip_prefix("env.") else { continue };
-        let value = opened(connection, name, unseal, redactor)?;
-        env.retain(|(other, _)| other != OsStr::new(variable));
-        env.push((variable.into(), value.expose().into()));
+        put(variable, opened(connection, name, unseal, redactor)?.expose());
     }
     Ok(())
 }
@@ -151,7 +154,7 @@ impl Starter {
         let Self { permit, launch, processes, .. } = self;
         let cleared = permit.confirm_process(&launch.program, &launch.argv, permit.root()).map_err(Forbidden)?;
         let mut env = processes.environment.variables().collect();
-        add_secrets(&mut env, &self.connection, self.unseal.as_ref(), &processes.redactor)?;
+        add_variables(&mut env, &self.connection, self.unseal.as_ref(), &processes.redactor)?;
         let job = ServiceJob {
             argv: launch.argv.clone(),
             env,

@@ -48,6 +48,7 @@ impl ModSpec {
             enabled: true,
             reach: Reach::Mod { package: self.package.clone() },
             lifecycle: Lifecycle::KeepAlive,
+            variables: Default::default(),
             secrets: Default::default(),
             adapter: None,
             secret_rules: Vec::new(),

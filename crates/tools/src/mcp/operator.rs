@@ -18,7 +18,7 @@ use vocab::BoxFuture;
 
 use super::catalog_of;
 use super::error::{ConnectError, Unserved};
-use super::launch::{Launch, Unseal, add_secrets, http, own_directory, pipes};
+use super::launch::{Launch, Unseal, add_variables, http, own_directory, pipes};
 use crate::proc::{self, Directories, EnvironmentGrant, ProcessEnvironment, ServiceLog};
 
 /// A server is kept between the steps of one look.
@@ -109,7 +109,7 @@ impl Operator {
             Reach::Stdio { command, args } => {
                 let launch = Launch::command(command, args, &self.environment, None)?;
                 let mut env = self.environment.variables().collect();
-                add_secrets(&mut env, connection, self.unseal.as_ref(), &self.redactor)?;
+                add_variables(&mut env, connection, self.unseal.as_ref(), &self.redactor)?;
                 let mut confinement = Confinement::new(launch.program, self.directory.path());
                 confinement.argv = launch.argv;
                 confinement.env = env;

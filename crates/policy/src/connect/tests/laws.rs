@@ -124,10 +124,11 @@ proptest! {
 
     /// Settings are the way to a server and what it is given, and nothing else.
     #[test]
-    fn settings_are_what_a_server_is_reached_by(one in 0..3_u8, other in 0..3_u8, given in "[a-z]{0,2}", also in "[a-z]{0,2}") {
+    fn settings_are_what_a_server_is_reached_by(one in 0..3_u8, other in 0..3_u8, given in "[a-z]{0,2}", also in "[a-z]{0,2}", clear in any::<bool>()) {
         let with = |number, value: &str| {
             let mut connection = at(number);
-            connection.secrets.insert("env.KEY".to_owned(), value.to_owned());
+            let (name, given) = if clear { ("KEY", &mut connection.variables) } else { ("env.KEY", &mut connection.secrets) };
+            given.insert(name.to_owned(), value.to_owned());
             connection
         };
         let (first, second) = (with(one, &given), with(other, &also));

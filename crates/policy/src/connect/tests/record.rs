@@ -59,6 +59,10 @@ fn a_connection_is_taken_only_as_it_can_be_used() {
     };
     let secret =
         |name: &'static str| move |one: &mut Connection| drop(one.secrets.insert(name.to_owned(), "s".to_owned()));
+    let variable = |name: &'static str, value: &'static str| {
+        move |one: &mut Connection| drop(one.variables.insert(name.to_owned(), value.to_owned()))
+    };
+    let run_with = |name, value| Connection { reach: stdio("c1", "a").reach, ..with(&variable(name, value)) };
     let url = |url: &'static str| move |one: &mut Connection| one.reach = Reach::Http { url: url.to_owned() };
     let run = |word: &'static str| {
         move |one: &mut Connection| one.reach = Reach::Stdio { command: word.to_owned(), args: vec![word.to_owned()] }
@@ -98,6 +102,13 @@ fn a_connection_is_taken_only_as_it_can_be_used() {
         (Connection { reach: stdio("c1", "a").reach, ..with(&secret("bearer")) }, Some(Unfit::Secret)),
         (Connection { reach: stdio("c1", "a").reach, ..with(&secret("env.2KEY")) }, Some(Unfit::Secret)),
         (Connection { reach: stdio("c1", "a").reach, ..with(&secret("env.A=B")) }, Some(Unfit::Secret)),
+        (run_with("LOG_LEVEL", "debug"), None),
+        (run_with("LOG_LEVEL", ""), None),
+        (with(&variable("LOG_LEVEL", "debug")), Some(Unfit::Variable)),
+        (run_with("A=B", "c"), Some(Unfit::Variable)),
+        (run_with("A", "b\0c"), Some(Unfit::Variable)),
+        (Connection { secrets: with(&secret("env.A")).secrets, ..run_with("B", "c") }, None),
+        (Connection { secrets: with(&secret("env.A")).secrets, ..run_with("A", "c") }, Some(Unfit::Variable)),
         (with(&rule("get", "/a/0")), None),
         (with(&rule("get", "")), None),
         (with(&rule("get", "a")), Some(Unfit::Rule)),

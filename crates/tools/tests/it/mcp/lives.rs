@@ -64,18 +64,20 @@ async fn a_server_lives_for_a_call_or_for_the_session_and_ends_with_its_settings
 }
 
 #[tokio::test]
-async fn a_sealed_value_stands_in_the_servers_environment_and_nothing_of_the_runtimes_does() {
+async fn given_values_stand_in_the_servers_environment_and_nothing_of_the_runtimes_does() {
     let stage = Stage::new();
     let mut a = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
     a.secrets.insert("env.SERVICE_TOKEN".to_owned(), "terces-fo-eht-ecivres".to_owned());
+    a.variables.extend([("MODE", "1"), ("LANG", "production")].map(|(name, value)| (name.into(), value.into())));
     stage.change(|record| record.put(a.clone()).unwrap());
     stage.grant(&a, &["environment"]).await;
     let (text, _) = stage.call("a", "environment", json!({})).await;
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     let names: Vec<&str> = lines.iter().map(|line| line.split('=').next().unwrap()).collect();
-    assert_eq!(names, ["HOME", "LANG", "PATH", "SERVICE_TOKEN", "TMPDIR"]);
-    assert_eq!(lines[3], "SERVICE_TOKEN=[redacted]");
+    assert_eq!(names, ["HOME", "LANG", "MODE", "PATH", "SERVICE_TOKEN", "TMPDIR"]);
+    // What is given in clear is no secret, and stands in place of what the runtime would give.
+    assert_eq!((lines[1], lines[2], lines[4]), ("LANG=production", "MODE=1", "SERVICE_TOKEN=[redacted]"));
     // What the agent's processes leave in their HOME, an interpreter of the server's would load.
     let home = Path::new(lines[0].strip_prefix("HOME=").unwrap());
     assert!(home.ends_with("home") && !home.starts_with(stage.work.parent().unwrap()), "{}", home.display());

@@ -259,6 +259,7 @@ fn connection(id: &str, reach: Reach, lifecycle: Lifecycle) -> Connection {
         enabled: true,
         reach,
         lifecycle,
+        variables: BTreeMap::new(),
         secrets: BTreeMap::new(),
         adapter: None,
         secret_rules: Vec::new(),
