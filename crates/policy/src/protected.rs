@@ -28,7 +28,7 @@ use secrets::{Redactor, Secret};
 
 pub use binding::{BindingError, Bindings, holds_handle};
 pub use managed::{Consumer, ManagedReference, Resolve, Unresolved};
-pub(crate) use marked::protect_parts;
+pub(crate) use marked::{image_bytes, protect_parts};
 pub use sieve::ProtectedStream;
 
 /// How many values a task holds at the most.

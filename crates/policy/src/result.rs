@@ -7,7 +7,7 @@ use fence::{ModelText, RuntimeWords, Source};
 use secrets::Redactor;
 use vocab::{BoxFuture, Part};
 
-use crate::protected::{ProtectedValues, Taken, Withholding, protect_parts};
+use crate::protected::{ProtectedValues, Taken, Withholding, image_bytes, protect_parts};
 use crate::{ClearedCall, Denial};
 
 /// How a call that was reviewed ended.
@@ -236,10 +236,14 @@ impl Protected {
     pub fn redact(self, redactor: &Redactor) -> Clean {
         let mut raw = self.0;
         for part in &mut raw.parts {
-            if let RawPart::Text(text) = part
-                && !redactor.is_clean(text)
-            {
-                *text = redactor.redact(text).into_string();
+            match part {
+                RawPart::Text(text) if redactor.is_clean(text) => {}
+                RawPart::Text(text) => *text = redactor.redact(text).into_string(),
+                RawPart::Image { media_type, data } => {
+                    if let Some(words) = instead_of(media_type, data, redactor) {
+                        *part = RawPart::Text(words);
+                    }
+                }
             }
         }
         if let Some(shell) = &mut raw.facts.shell {
@@ -247,6 +251,13 @@ impl Protected {
         }
         Clean(raw)
     }
+}
+
+/// What stands in place of an image that must not be shown: a value cannot be taken out of its bytes.
+fn instead_of(media_type: &str, data: &str, redactor: &Redactor) -> Option<String> {
+    let Some(bytes) = image_bytes(data) else { return Some("[an image that is no base64: withheld]".to_owned()) };
+    let is_clean = redactor.is_clean(media_type) && redactor.is_clean_bytes(&bytes) && redactor.is_clean(data);
+    (!is_clean).then(|| "[an image that holds a known secret: withheld]".to_owned())
 }
 
 /// A result that holds no known secret.

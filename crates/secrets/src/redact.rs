@@ -169,7 +169,12 @@ impl Redactor {
 
     /// Whether [`redact`](Self::redact) would leave the text as it is.
     pub fn is_clean(&self, text: &str) -> bool {
-        let view = View::whole(text.as_bytes());
+        self.is_clean_bytes(text.as_bytes())
+    }
+
+    /// The same for bytes of any kind.
+    pub fn is_clean_bytes(&self, bytes: &[u8]) -> bool {
+        let view = View::whole(bytes);
         let stop = |_| ControlFlow::Break(());
         self.matcher().is_none_or(|matcher| {
             matcher.long.find(view, stop).is_continue() && matcher.short.find(view, stop).is_continue()

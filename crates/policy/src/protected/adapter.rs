@@ -1,13 +1,17 @@
 //! The answers of known providers of credentials, which mark nothing themselves.
 //!
-//! An adapter knows by a tool's name whether its answer is a credential, and by an answer's shape where in it the
-//! secrets stand. A shape is protected whatever the tool's name; an answer of a credential's tool in no known shape
-//! is withheld. The names are those of `@bitwarden/mcp-server` (`get`) and `@icoretech/warden-mcp`
-//! (`keychain_get_password`, `keychain_get_item`) over the Bitwarden command line's items, of HashiCorp's
-//! `vault-mcp-server` (`read_secret`), and of 1Password's items as `op` and its SDK write them.
+//! An adapter knows by a tool's name what its answer may hold, and by an answer's shape where in it the secrets stand.
+//! In a known shape the names of members that are shown are listed and everything else is protected, so that a member
+//! that a newer version adds is no leak. What is in no known shape is withheld, but for the few tools that are listed
+//! as harmless. The names are those of `@bitwarden/mcp-server` and `@icoretech/warden-mcp` over the Bitwarden command
+//! line's items, of HashiCorp's `vault-mcp-server`, and of 1Password's items as `op` and its SDK write them.
+
+mod shape;
+
+pub(super) use shape::secrets_in;
 
 use super::SensitiveType;
-use super::leaves::{Leaf, Node};
+use super::leaves::Leaf;
 use crate::Adapter;
 
 /// What the answer of a tool is.
@@ -17,172 +21,115 @@ pub(super) enum Answer {
     Value,
     /// A credential, in a known shape.
     Item,
-    /// Anything.
-    Other,
+    /// Nothing that is secret, but for what stands in a known shape.
+    Harmless,
+    /// Not known, and so in a known shape or not shown.
+    Unlisted,
 }
+
+/// Leaves that are secrets, and of what type.
+pub(super) type Found<'t> = Vec<(Leaf<'t>, SensitiveType)>;
+
+/// What the tools of a provider answer; their names are without the provider's own prefix.
+struct Tools {
+    prefixes: &'static [&'static str],
+    value: &'static [&'static str],
+    item: &'static [&'static str],
+    harmless: &'static [&'static str],
+}
+
+const BITWARDEN: Tools = Tools {
+    prefixes: &["keychain_", "bitwarden_", "bw_"],
+    value: &["get", "get_password", "get_totp", "get_notes", "get_secret", "get_password_history", "generate"],
+    item: &["get_item"],
+    harmless: &[
+        "status",
+        "sync",
+        "lock",
+        "delete",
+        "restore",
+        "list_folders",
+        "list_collections",
+        "list_organizations",
+        "list_org_collections",
+        "list_org_members",
+    ],
+};
+
+const VAULT: Tools = Tools {
+    prefixes: &["vault_", "kv_"],
+    value: &[],
+    item: &["read_secret", "get_secret", "read", "get", "issue_pki_certificate"],
+    harmless: &[
+        "list",
+        "delete",
+        "list_mounts",
+        "create_mount",
+        "delete_mount",
+        "list_secrets",
+        "write_secret",
+        "delete_secret",
+        "list_pki_issuers",
+        "read_pki_issuer",
+        "list_pki_roles",
+        "read_pki_role",
+        "create_pki_role",
+        "delete_pki_role",
+    ],
+};
+
+const ONE_PASSWORD: Tools = Tools {
+    prefixes: &["onepassword_", "1password_", "op_"],
+    value: &[
+        "get_password",
+        "password_read",
+        "read",
+        "read_secret",
+        "get_secret",
+        "get_otp",
+        "password_generate",
+        "password_generate_memorable",
+        "generate_password",
+    ],
+    item: &["get_item", "item_get", "read_item", "item_lookup", "get"],
+    harmless: &["vault_list", "list_vaults", "item_list", "list_items", "item_delete", "delete_item"],
+};
 
 /// What a provider's tool of this name answers.
 pub(super) fn answer_of(adapter: Adapter, tool: &str) -> Answer {
+    let tools = match adapter {
+        Adapter::Bitwarden => BITWARDEN,
+        Adapter::Vault => VAULT,
+        Adapter::OnePassword => ONE_PASSWORD,
+    };
     let plain = tool.to_ascii_lowercase().replace(['-', '.', '/'], "_");
-    let prefixes = ["keychain_", "bitwarden_", "bw_", "vault_", "kv_", "onepassword_", "1password_", "op_"];
-    let name = prefixes.iter().find_map(|prefix| plain.strip_prefix(prefix)).unwrap_or(&plain);
-    match (adapter, name) {
-        (
-            Adapter::Bitwarden,
-            "get" | "get_password" | "get_totp" | "get_notes" | "get_secret" | "get_password_history",
-        )
-        | (
-            Adapter::OnePassword,
-            "get_password" | "password_read" | "read" | "read_secret" | "get_secret" | "get_otp",
-        ) => Answer::Value,
-        (Adapter::Bitwarden, "get_item")
-        | (Adapter::Vault, "read_secret" | "get_secret" | "read" | "get")
-        | (Adapter::OnePassword, "get_item" | "item_get" | "read_item" | "item_lookup" | "get") => Answer::Item,
-        _ => Answer::Other,
-    }
+    let name = tools.prefixes.iter().find_map(|prefix| plain.strip_prefix(prefix)).unwrap_or(&plain);
+    let kinds = [(tools.value, Answer::Value), (tools.item, Answer::Item), (tools.harmless, Answer::Harmless)];
+    kinds.iter().find(|(names, _)| names.contains(&name)).map_or(Answer::Unlisted, |(_, answer)| *answer)
 }
 
-/// A leaf that is a secret, and of what type.
-pub(super) type Found<'t> = Vec<(Leaf<'t>, SensitiveType)>;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The secrets of an answer; nothing when its shape is not known.
-pub(super) fn secrets_in<'t>(adapter: Adapter, answer: Answer, node: &Node<'t>) -> Option<Found<'t>> {
-    match adapter {
-        Adapter::Bitwarden => bitwarden(node),
-        Adapter::Vault => vault(answer, node),
-        Adapter::OnePassword => items(node, &one_password_item),
-    }
-}
-
-fn bitwarden<'t>(node: &Node<'t>) -> Option<Found<'t>> {
-    let record = node.get("result").unwrap_or(node);
-    let Some((kind, value)) = record.text("kind").zip(record.get("value")) else {
-        return items(node, &bitwarden_item);
-    };
-    let of = match kind.as_str() {
-        "username" | "uri" => return Some(Vec::new()),
-        "password" => SensitiveType::Password,
-        _ => SensitiveType::Secret,
-    };
-    Some(value.leaves().into_iter().map(|leaf| (leaf, of)).collect())
-}
-
-/// The secrets of all items anywhere in an answer; nothing when there is no item and the answer is not an empty list.
-fn items<'t>(node: &Node<'t>, item: &dyn Fn(&Node<'t>) -> Option<Found<'t>>) -> Option<Found<'t>> {
-    if matches!(node, Node::Array(items) if items.is_empty()) {
-        return Some(Vec::new());
-    }
-    let own = item(node);
-    let below: Vec<Found<'t>> = match own {
-        Some(_) => Vec::new(),
-        None => node.children().into_iter().filter_map(|child| items_below(child, item)).collect(),
-    };
-    match own {
-        None if below.is_empty() => None,
-        own => Some(own.into_iter().chain(below).flatten().collect()),
-    }
-}
-
-fn items_below<'t>(node: &Node<'t>, item: &dyn Fn(&Node<'t>) -> Option<Found<'t>>) -> Option<Found<'t>> {
-    items(node, item).filter(|_| !matches!(node, Node::Array(items) if items.is_empty()))
-}
-
-/// An item of `bw`.
-fn bitwarden_item<'t>(node: &Node<'t>) -> Option<Found<'t>> {
-    let parts = ["login", "card", "identity", "sshKey", "secureNote", "passwordHistory"];
-    node.get("name")?;
-    if !parts.iter().any(|part| node.get(part).is_some()) {
-        return None;
-    }
-    let mut found = Vec::new();
-    let Node::Object(members) = node else { return None };
-    for (key, member) in members {
-        match key.as_str() {
-            "fields" => found.extend(leaves_named(member, &["value"])),
-            "notes" => found.extend(leaves(member, SensitiveType::Secret)),
-            _ => found.extend(leaves_named(member, &BITWARDEN)),
+    #[test]
+    fn a_tool_is_known_by_its_name_with_and_without_its_providers_prefix() {
+        for (adapter, tool, answer) in [
+            (Adapter::Bitwarden, "keychain_get_password", Answer::Value),
+            (Adapter::Bitwarden, "Get-Item", Answer::Item),
+            (Adapter::Bitwarden, "generate", Answer::Value),
+            (Adapter::Bitwarden, "status", Answer::Harmless),
+            (Adapter::Bitwarden, "list", Answer::Unlisted),
+            (Adapter::Bitwarden, "unlock", Answer::Unlisted),
+            (Adapter::Bitwarden, "vault_status", Answer::Unlisted),
+            (Adapter::Vault, "read_secret", Answer::Item),
+            (Adapter::Vault, "vault_list", Answer::Harmless),
+            (Adapter::Vault, "create_pki_issuer", Answer::Unlisted),
+            (Adapter::OnePassword, "op.read", Answer::Value),
+            (Adapter::OnePassword, "vault_list", Answer::Harmless),
+            (Adapter::OnePassword, "password_create", Answer::Unlisted),
+        ] {
+            assert_eq!(answer_of(adapter, tool), answer, "{tool}");
         }
     }
-    Some(found)
-}
-
-/// Members of the parts of an item that are secret.
-const BITWARDEN: [&str; 10] =
-    ["password", "totp", "notes", "number", "code", "ssn", "passportNumber", "licenseNumber", "privateKey", "keyValue"];
-
-/// An item of 1Password.
-fn one_password_item<'t>(node: &Node<'t>) -> Option<Found<'t>> {
-    let Some(Node::Array(fields)) = node.get("fields") else { return None };
-    node.get("id").or_else(|| node.get("title"))?;
-    let mut found = Vec::new();
-    for field in fields {
-        let kind = field.text("type").or_else(|| field.text("fieldType")).unwrap_or_default().to_ascii_lowercase();
-        let purpose = field.text("purpose").unwrap_or_default();
-        let is_known = matches!(
-            kind.as_str(),
-            "string"
-                | "text"
-                | "url"
-                | "email"
-                | "phone"
-                | "address"
-                | "date"
-                | "month_year"
-                | "monthyear"
-                | "menu"
-                | "reference"
-        );
-        if is_known && !matches!(purpose.as_str(), "PASSWORD" | "NOTES") {
-            continue;
-        }
-        let of = if purpose == "PASSWORD" { SensitiveType::Password } else { SensitiveType::Secret };
-        for member in ["value", "totp", "details"] {
-            found.extend(field.get(member).into_iter().flat_map(|value| leaves(value, of)));
-        }
-    }
-    found.extend(node.get("notes").into_iter().flat_map(|notes| leaves(notes, SensitiveType::Secret)));
-    Some(found)
-}
-
-/// A secret of KV version 2: the pairs alone, as the server's tool gives them, or with what the API has around them.
-fn vault<'t>(answer: Answer, node: &Node<'t>) -> Option<Found<'t>> {
-    let data = node.get("data");
-    let inner = data.and_then(|data| data.get("data").filter(|_| data.get("metadata").is_some()));
-    let pairs = match (inner, data) {
-        (Some(inner), _) => inner,
-        (None, Some(data)) if node.get("metadata").is_some() => data,
-        _ if answer == Answer::Item && matches!(node, Node::Object(_)) => node,
-        _ => return None,
-    };
-    Some(leaves(pairs, SensitiveType::Secret))
-}
-
-fn leaves<'t>(node: &Node<'t>, of: SensitiveType) -> Found<'t> {
-    node.leaves().into_iter().map(|leaf| (leaf, of)).collect()
-}
-
-/// The leaves below members of these names.
-fn leaves_named<'t>(node: &Node<'t>, names: &[&str]) -> Found<'t> {
-    let mut found = Vec::new();
-    if let Node::Object(members) = node {
-        for (key, member) in members.iter().filter(|(key, _)| names.contains(&key.as_str())) {
-            let of = match key.as_str() {
-                "password" => SensitiveType::Password,
-                "privateKey" => SensitiveType::PrivateKey,
-                _ => SensitiveType::Secret,
-            };
-            found.extend(leaves(member, of));
-        }
-    }
-    let deeper = |child: &&Node<'t>| !matches!(child, Node::Leaf(_));
-    let named = |child: &Node<'t>| leaves_named(child, names);
-    let unnamed: Vec<&Node<'t>> = match node {
-        Node::Object(members) => {
-            members.iter().filter(|(key, _)| !names.contains(&key.as_str())).map(|(_, member)| member).collect()
-        }
-        Node::Array(items) => items.iter().collect(),
-        Node::Leaf(_) => Vec::new(),
-    };
-    found.extend(unnamed.into_iter().filter(deeper).flat_map(named));
-    found
 }

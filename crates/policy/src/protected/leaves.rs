@@ -37,6 +37,11 @@ impl Leaf<'_> {
         }
     }
 
+    /// Whether it is null, a truth value or a number of few digits: to redact that everywhere would hide nothing.
+    pub(super) fn is_trifle(&self) -> bool {
+        matches!(self.raw, "null" | "true" | "false") || (self.raw.len() < 4 && !self.raw.starts_with('"'))
+    }
+
     /// Whether it stands for a value that was taken already.
     pub(super) fn is_mark(&self, values: &ProtectedValues) -> bool {
         let value = self.value().unwrap_or_default();
@@ -121,6 +126,36 @@ impl<'t> Node<'t> {
     }
 }
 
+/// How often a text is tried for JSON that does not turn out to be any.
+const MAX_TRIES: usize = 256;
+
+/// A text in pieces, in their order: the JSON objects and arrays that stand in it, `true`, and what is around them. A
+/// text that is JSON as a whole is one piece.
+pub(super) fn documents(text: &str) -> Vec<(&str, bool)> {
+    if serde_json::from_str::<&RawValue>(text).is_ok() {
+        return vec![(text, true)];
+    }
+    let (mut pieces, mut done, mut at, mut tries) = (Vec::new(), 0, 0, 0);
+    while let Some(next) = memchr::memchr2(b'{', b'[', text.as_bytes().get(at..).unwrap_or_default()) {
+        let start = at + next;
+        let rest = text.get(start..).unwrap_or_default();
+        let mut read = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        if let Some(Ok(found)) = read.next() {
+            pieces.push((text.get(done..start).unwrap_or_default(), false));
+            pieces.push((found.get(), true));
+            (done, at) = (start + found.get().len(), start + found.get().len());
+            continue;
+        }
+        tries += 1;
+        at = start + 1;
+        if tries == MAX_TRIES {
+            break;
+        }
+    }
+    pieces.push((text.get(done..).unwrap_or_default(), false));
+    pieces
+}
+
 /// The text with a JSON string in the place of each of these leaves.
 pub(super) fn replaced(text: &str, shown: &BTreeMap<Leaf<'_>, String>) -> String {
     let (mut out, mut done) = (String::with_capacity(text.len()), 0);
@@ -160,5 +195,27 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
         }
         deserializer.deserialize_map(Once)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_falls_apart_into_its_documents_and_what_is_around_them() {
+        for (text, pieces) in [
+            ("", vec![("", false)]),
+            ("plain [x", vec![("plain [x", false)]),
+            (" {\"a\":1} \n", vec![(" {\"a\":1} \n", true)]),
+            ("12", vec![("12", true)]),
+            ("it: {\"a\":[1]}.", vec![("it: ", false), ("{\"a\":[1]}", true), (".", false)]),
+            ("{}\n[1]\n", vec![("", false), ("{}", true), ("\n", false), ("[1]", true), ("\n", false)]),
+            ("[see x] {{\"b\":2}", vec![("[see x] {", false), ("{\"b\":2}", true), ("", false)]),
+        ] {
+            assert_eq!(documents(text), pieces, "{text}");
+        }
+        let many = format!("{} {{}}", "[".repeat(1000));
+        assert_eq!(documents(&many), [(many.as_str(), false)], "it is not tried for ever");
     }
 }

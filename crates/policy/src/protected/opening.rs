@@ -1,19 +1,20 @@
 //! Finds where a text declares something sensitive.
 //!
 //! A declaration is the key `$burrowSensitive` or `$burrowManaged` with a `:` (or `=`) behind it. It counts however
-//! it is quoted: one that is not quoted as JSON is malformed, not overlooked. Inside JSON strings its quotes are
-//! escaped, once for each string around it; that number is its level. A name that is spelled with escapes in other
-//! places than its dollar sign is not recognised.
+//! it is quoted and spelled: one that is not quoted as JSON, or has a letter written as an escape, is malformed and not
+//! overlooked. Inside JSON strings its quotes are escaped, once for each string around it; that number is its level.
 
 use memchr::memmem;
 
-const NAMES: [&str; 2] = ["burrowSensitive", "burrowManaged"];
-/// The dollar sign, plain and as escapes end.
-const DOLLARS: [&str; 3] = ["$", "u0024", "x24"];
+const NAMES: [&str; 2] = ["$burrowSensitive", "$burrowManaged"];
 /// How many JSON strings may be around an envelope.
 const MAX_LEVEL: u32 = 4;
 /// The longest run of quotes, escapes and space in a declaration.
 pub(super) const MAX_RUN: usize = 2048;
+/// The most backslashes of an escaped letter: more strings around it than any reader unpacks.
+const MAX_SLASHES: usize = 64;
+/// The longest that a name can be whose letters are all escaped.
+const MAX_NAME: usize = 16 * (MAX_SLASHES + 5);
 
 /// Where an envelope begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,20 +36,91 @@ pub(super) enum Found {
     Malformed,
 }
 
-/// Whether a text can hold a declaration at all.
+/// Whether a text can hold a declaration at all: a piece of a name in clear, or a letter of one as an escape, which
+/// nobody writes who has nothing to hide.
 pub(super) fn is_suspect(text: &[u8]) -> bool {
-    memmem::find(text, b"burrow").is_some()
+    memmem::find(text, b"burrow").is_some() || has_escaped_letter(text)
+}
+
+fn has_escaped_letter(text: &[u8]) -> bool {
+    let letter =
+        |digits: &[u8]| hex(digits).is_some_and(|byte| NAMES.iter().any(|name| name.as_bytes().contains(&byte)));
+    let after = |start: usize| text.get(start..start + 2).is_some_and(letter);
+    memmem::find_iter(text, b"\\u00").any(|at| after(at + 4)) || memmem::find_iter(text, b"\\x").any(|at| after(at + 2))
+}
+
+fn hex(digits: &[u8]) -> Option<u8> {
+    let digit = |index: usize| digits.get(index).and_then(|digit| char::from(*digit).to_digit(16));
+    u8::try_from(digit(0)? * 16 + digit(1)?).ok()
+}
+
+/// How the beginning of some bytes compares to a name.
+enum Named {
+    /// It is not the name.
+    Not,
+    /// The bytes end within it.
+    Begun,
+    /// It is, in so many bytes, spelled in clear or not.
+    Whole { len: usize, in_clear: bool },
+}
+
+fn named(bytes: &[u8], name: &str) -> Named {
+    let (mut at, mut in_clear) = (0, true);
+    for letter in name.bytes() {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let slashes = rest.iter().take(MAX_SLASHES).take_while(|byte| **byte == b'\\').count();
+        let escape = rest.get(slashes..).unwrap_or_default();
+        let (front, digits): (&[u8], usize) = match escape.first() {
+            Some(b'u') => (b"u00", 2),
+            Some(b'x') => (b"x", 2),
+            _ => (b"", 0),
+        };
+        let taken = match (rest.first(), slashes) {
+            (None, _) => return Named::Begun,
+            (Some(byte), 0) if *byte == letter => 1,
+            (Some(_), 0) => return Named::Not,
+            (Some(_), _) if escape.is_empty() => return Named::Begun,
+            (Some(_), _) => {
+                let len = front.len() + digits;
+                let written = escape.get(..len).unwrap_or(escape);
+                if digits == 0 || !written.starts_with(front.get(..written.len().min(front.len())).unwrap_or_default())
+                {
+                    return Named::Not;
+                }
+                if written.len() < len {
+                    return Named::Begun;
+                }
+                if hex(written.get(front.len()..).unwrap_or_default()) != Some(letter) {
+                    return Named::Not;
+                }
+                in_clear = false;
+                slashes + len
+            }
+        };
+        at += taken;
+    }
+    Named::Whole { len: at, in_clear }
+}
+
+/// Where in `bytes` from `from` on a name can begin: at a dollar sign, or at the escape of one.
+fn candidates(bytes: &[u8], from: usize) -> impl Iterator<Item = usize> + '_ {
+    let tail = bytes.get(from..).unwrap_or_default();
+    let is_first = move |at: &usize| {
+        bytes.get(*at) == Some(&b'$') || at.checked_sub(1).is_none_or(|before| bytes.get(before) != Some(&b'\\'))
+    };
+    memchr::memchr2_iter(b'$', b'\\', tail).map(move |at| from + at).filter(is_first)
 }
 
 /// The first declaration in `bytes` from `from` on.
 pub(super) fn find(bytes: &[u8], from: usize) -> Found {
-    let tail = bytes.get(from..).unwrap_or_default();
-    for at in memmem::find_iter(tail, b"burrow") {
-        let at = from + at;
-        let (before, here) = bytes.split_at(at);
-        let Some(name) = NAMES.iter().find(|name| here.starts_with(name.as_bytes())) else { continue };
-        let Some(dollar) = DOLLARS.iter().find(|dollar| before.ends_with(dollar.as_bytes())) else { continue };
-        let behind = here.get(name.len()..).unwrap_or_default();
+    for start in candidates(bytes, from) {
+        let here = bytes.get(start..).unwrap_or_default();
+        let whole = NAMES.iter().find_map(|name| match named(here, name) {
+            Named::Whole { len, in_clear } => Some((len, in_clear)),
+            Named::Not | Named::Begun => None,
+        });
+        let Some((len, in_clear)) = whole else { continue };
+        let behind = here.get(len..).unwrap_or_default();
         let run = behind.iter().take(MAX_RUN).take_while(|byte| is_filler(**byte)).count();
         match behind.get(run) {
             Some(b':' | b'=') => {}
@@ -56,11 +128,10 @@ pub(super) fn find(bytes: &[u8], from: usize) -> Found {
             Some(_) if run == MAX_RUN => {}
             Some(_) | None => continue,
         }
-        if *dollar != "$" {
+        if !in_clear {
             return Found::Malformed;
         }
-        let key = before.get(..before.len() - dollar.len()).unwrap_or_default();
-        return opening(key).map_or(Found::Malformed, Found::At);
+        return opening(bytes.get(..start).unwrap_or_default()).map_or(Found::Malformed, Found::At);
     }
     Found::Nothing
 }
@@ -116,8 +187,7 @@ fn is_filler(byte: u8) -> bool {
 pub(super) fn undecided(bytes: &[u8]) -> usize {
     let name = name_at_end(bytes);
     let front = bytes.get(..name).unwrap_or_default();
-    let around = |byte: &u8| is_filler(*byte) || matches!(byte, b'4' | b'x');
-    let run = front.iter().rev().take(MAX_RUN).take_while(|byte| around(byte)).count();
+    let run = front.iter().rev().take(MAX_RUN).take_while(|byte| is_filler(**byte)).count();
     let before = front.len() - run;
     match before.checked_sub(1).and_then(|at| front.get(at)) {
         Some(b'{') => before - 1,
@@ -128,21 +198,16 @@ pub(super) fn undecided(bytes: &[u8]) -> usize {
 /// Where a name begins that the end of `bytes` may be a part of; the end itself if there is none.
 fn name_at_end(bytes: &[u8]) -> usize {
     let filled = bytes.iter().rev().take(MAX_RUN).take_while(|byte| is_filler(**byte)).count();
-    let closed = bytes.get(..bytes.len() - filled).unwrap_or_default();
-    let mut earliest = bytes.len();
-    for dollar in DOLLARS {
-        for name in NAMES {
-            let whole = [dollar, name].concat();
-            if closed.ends_with(whole.as_bytes()) {
-                return closed.len() - whole.len();
-            }
-            let longest = (1..whole.len())
-                .rev()
-                .find(|length| whole.as_bytes().get(..*length).is_some_and(|beginning| bytes.ends_with(beginning)));
-            earliest = earliest.min(bytes.len() - longest.unwrap_or(0));
-        }
-    }
-    earliest
+    let from = bytes.len().saturating_sub(filled + MAX_NAME);
+    let is_open = |start: &usize| {
+        let here = bytes.get(*start..).unwrap_or_default();
+        NAMES.iter().any(|name| match named(here, name) {
+            Named::Not => false,
+            Named::Begun => true,
+            Named::Whole { len, .. } => here.get(len..).unwrap_or_default().iter().all(|byte| is_filler(*byte)),
+        })
+    };
+    candidates(bytes, from).find(is_open).unwrap_or(bytes.len())
 }
 
 #[cfg(test)]
@@ -164,6 +229,12 @@ mod tests {
             (r#"{"a":1,"$burrowSensitive":{}}"#, Found::Malformed),
             (r#"{\\"$burrowSensitive\\":"#, Found::Malformed),
             (r#"{"\u0024burrowSensitive":{}}"#, Found::Malformed),
+            (r#"{"$burrow\u0053ensitive":{}}"#, Found::Malformed),
+            (r#"{"$\u0062urrowManage\u0064":{}}"#, Found::Malformed),
+            (r#""{\"\\u0024\\u0062urrowSensitive\":{}}"#, Found::Malformed),
+            (r#"{"\x24burrowSensitive":{}}"#, Found::Malformed),
+            (r#"{"$burrow\u0054ensitive":{}}"#, Found::Nothing),
+            (r#"{"$burrow\u0053ensitive","#, Found::Nothing),
             ("the key `$burrowSensitive`: it marks", Found::Nothing),
             (r#""$burrowSensitive","#, Found::Nothing),
             (r#"{"$burrowSensitive""#, Found::Nothing),
@@ -183,7 +254,11 @@ mod tests {
             ("abc $burrowSensitive\" ", "$burrowSensitive\" "),
             ("abc {\"$burrowSensitive\"", "{\"$burrowSensitive\""),
             ("abc {\\n\\u002", "{\\n\\u002"),
-            ("abc {x", "{x"),
+            ("abc {x", ""),
+            ("abc $\\u0062urr", "$\\u0062urr"),
+            ("abc \\\\u0024\\\\u00", "\\\\u0024\\\\u00"),
+            ("abc \\", "\\"),
+            ("abc \\u0025", ""),
             ("abc {y", ""),
             ("price $", "$"),
         ] {

@@ -11,11 +11,13 @@ mod boundaries;
 mod commands;
 mod document;
 mod indirect;
+mod marks;
 mod nested;
 mod ordinary;
 mod paths;
 mod projection;
 mod protected;
+mod providers;
 mod spellings;
 
 use fence::{RuntimeWords, Source};

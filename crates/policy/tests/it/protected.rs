@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use fence::Source;
 use policy::{
-    Action, ActionKind, Adapter, Bindings, Catalog, CatalogTool, ClearedCall, Connection, Connections, Consumer,
-    Effect, FixedConnections, Gates, Handle, Lifecycle, ManagedReference, Permit, Policy, ProtectedStream,
-    ProtectedValues, RawPart, RawResult, Reach, Resolve, Review, Rules, SecretRule, Shown, TaskIdentity, Unresolved,
+    Action, ActionKind, Bindings, Catalog, CatalogTool, ClearedCall, Connection, Connections, Consumer, Effect,
+    FixedConnections, Gates, Handle, Lifecycle, ManagedReference, Permit, Policy, ProtectedStream, ProtectedValues,
+    RawPart, RawResult, Reach, Resolve, Review, Rules, SecretRule, Shown, TaskIdentity, Unresolved,
 };
 use proptest::prelude::*;
 use secrets::Redactor;
@@ -15,38 +15,39 @@ use vocab::BoxFuture;
 
 use crate::{ready, text};
 
-const WITHHELD: &str = "the tool ran and its result is withheld: ";
-const MALFORMED: &str = "malformed_sensitive_response: it marks a value as sensitive in a form that is not valid";
+pub(crate) const WITHHELD: &str = "the tool ran and its result is withheld: ";
+pub(crate) const MALFORMED: &str =
+    "malformed_sensitive_response: it marks a value as sensitive in a form that is not valid";
 const VALUE: &str = "s3cret-value/+\"ü";
 
-fn open() -> (ProtectedValues, Redactor) {
+pub(crate) fn open() -> (ProtectedValues, Redactor) {
     let redactor = Redactor::new();
     (ProtectedValues::new(TaskIdentity::default(), redactor.clone()), redactor)
 }
 
-fn fenced(raw: RawResult, (values, redactor): &(ProtectedValues, Redactor)) -> Shown {
+pub(crate) fn fenced(raw: RawResult, (values, redactor): &(ProtectedValues, Redactor)) -> Shown {
     raw.protect(values).redact(redactor).fence(&Source::tool("t"))
 }
 
 /// What the model reads of a result, without the fence and with each handle's random part left out.
-fn content(shown: &Shown) -> String {
+pub(crate) fn content(shown: &Shown) -> String {
     let whole: String = shown.parts.iter().map(text).collect();
     fence::parse(&whole).block.unwrap().content.to_owned()
 }
 
 /// A text with each handle's random part left out.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut pieces = text.split("protected://");
     let first = pieces.next().unwrap().to_owned();
     pieces.fold(first, |text, piece| text + "protected://" + piece.get(24..).unwrap())
 }
 
 /// What the model reads of this text.
-fn seen(text: &str) -> String {
+pub(crate) fn seen(text: &str) -> String {
     plain(&content(&fenced(RawResult::ok(text), &open())))
 }
 
-fn envelope(kind: &str, value: &Value) -> Value {
+pub(crate) fn envelope(kind: &str, value: &Value) -> Value {
     json!({"$burrowSensitive": {"type": kind, "value": value}})
 }
 
@@ -224,7 +225,7 @@ fn granted(connection: &Connection, tool: &str) -> (Policy, Arc<FixedConnections
     (policy.with_connectors("agent", source), connectors, redactor)
 }
 
-fn connection() -> Connection {
+pub(crate) fn connection() -> Connection {
     Connection {
         id: "conn".into(),
         name: "Vault".into(),
@@ -246,7 +247,7 @@ fn call(policy: &Policy, tool: &str) -> ClearedCall {
 }
 
 /// What the model reads of these parts when this tool of the connection answers them.
-fn answered(connection: &Connection, tool: &str, parts: &[&str], is_error: bool) -> (String, Vec<String>) {
+pub(crate) fn answered(connection: &Connection, tool: &str, parts: &[&str], is_error: bool) -> (String, Vec<String>) {
     let (policy, _, redactor) = granted(connection, tool);
     let parts = parts.iter().map(|text| RawPart::Text((*text).to_owned())).collect();
     let raw = RawResult::of_parts(parts, is_error).answered_by(&call(&policy, tool));
@@ -278,86 +279,6 @@ fn an_operators_rule_protects_what_it_points_at_and_leaves_the_rest_as_it_is() {
         (shown.as_str(), values),
         ("{\"data\":{\"key\":\"[protected token: protected://]\"}}", vec!["tok-value".to_owned()])
     );
-}
-
-fn of(adapter: Adapter) -> Connection {
-    Connection { adapter: Some(adapter), ..connection() }
-}
-
-#[test]
-fn bitwardens_answers_are_protected_in_each_form() {
-    let unknown = format!(
-        "{WITHHELD}unknown_sensitive_response: it comes from a provider of credentials, in a form that is not known"
-    );
-    let bitwarden = of(Adapter::Bitwarden);
-    let password = r#"{"result":{"kind":"password","value":"hunter2-hunter2","revealed":true}}"#;
-    let (shown, values) =
-        answered(&bitwarden, "keychain_get_password", &["password: hunter2-hunter2", password], false);
-    let expected = "[the provider's own words are withheld]\n{\"result\":{\"kind\":\"password\",\"value\":\"[protected password: protected://]\",\"revealed\":true}}";
-    assert_eq!((shown.as_str(), values), (expected, vec!["hunter2-hunter2".to_owned()]));
-    let hidden = r#"{"result":{"kind":"password","value":null,"revealed":false}}"#;
-    assert_eq!(answered(&bitwarden, "keychain_get_password", &[hidden], false).0, hidden);
-    let item = json!({
-        "object": "item", "id": "11", "type": 1, "name": "mail", "notes": "pin 4711 here",
-        "login": {"username": "anna", "password": "hunter2-hunter2", "totp": "JBSWY3DPEHPK3PXP", "uris": [{"match": null, "uri": "https://mail.example"}]},
-        "fields": [{"name": "api key", "value": "field-value", "type": 1}, {"name": "on", "value": "[REDACTED]", "type": 1}],
-        "passwordHistory": [{"lastUsedDate": "2026-01-01", "password": "hunter1-hunter1"}],
-    });
-    let all = ["pin 4711 here", "hunter2-hunter2", "JBSWY3DPEHPK3PXP", "field-value", "hunter1-hunter1"];
-    let texts = [item.to_string(), json!({"result": item}).to_string(), json!([item]).to_string()];
-    for (tool, text) in [("keychain_get_item", &texts[1]), ("get", &texts[0]), ("list", &texts[2])] {
-        let (shown, values) = answered(&bitwarden, tool, &[text], false);
-        assert_eq!(values, all, "{tool}");
-        assert!(shown.contains("\"username\":\"anna\"") && shown.contains("https://mail.example"), "{shown}");
-    }
-    let (shown, values) = answered(&bitwarden, "get", &["hunter2-hunter2\n"], false);
-    assert_eq!((shown.as_str(), values), ("[protected secret: protected://]", vec!["hunter2-hunter2".to_owned()]));
-    assert_eq!(answered(&bitwarden, "get", &["123456"], false).1, ["123456"]);
-    for other in ["{\"success\":true,\"data\":\"hunter2-hunter2\"}", "[1]"] {
-        assert_eq!(answered(&bitwarden, "get", &[other], false).0, unknown, "{other}");
-    }
-    assert_eq!(answered(&bitwarden, "get_item", &["hunter2-hunter2"], false).0, unknown);
-    let error = unknown.replace("its result", "its error");
-    assert_eq!(answered(&bitwarden, "get", &["hunter2-hunter2 was not it"], true).0, error);
-    assert_eq!(answered(&bitwarden, "status", &["{\"status\":\"unlocked\"}"], false).0, "{\"status\":\"unlocked\"}");
-}
-
-#[test]
-fn vaults_pairs_are_protected_with_and_without_what_is_around_them() {
-    let vault = of(Adapter::Vault);
-    let mark = "[protected secret: protected://]";
-    for (text, expected) in [
-        (json!({"user": "root-user", "port": 5432}), json!({"user": mark, "port": mark})),
-        (
-            json!({"data": {"user": "root-user", "port": 5432}, "metadata": {"version": 2}}),
-            json!({"data": {"user": mark, "port": mark}, "metadata": {"version": 2}}),
-        ),
-        (
-            json!({"request_id": "r", "data": {"data": {"user": "root-user", "port": 5432}, "metadata": {"version": 2}}}),
-            json!({"request_id": "r", "data": {"data": {"user": mark, "port": mark}, "metadata": {"version": 2}}}),
-        ),
-    ] {
-        let (shown, values) = answered(&vault, "read_secret", &[&text.to_string()], false);
-        assert_eq!((shown, values), (expected.to_string(), vec!["root-user".to_owned(), "5432".to_owned()]));
-    }
-    assert!(answered(&vault, "read_secret", &["user=root-user"], false).0.starts_with(WITHHELD));
-    let mounts = r#"[{"name":"secret/","type":"kv"}]"#;
-    assert_eq!(answered(&vault, "list_mounts", &[mounts], false).0, mounts);
-}
-
-#[test]
-fn an_item_of_1password_shows_its_plain_fields_alone() {
-    let item = json!({"id": "i", "title": "db", "category": "LOGIN", "fields": [
-        {"id": "username", "type": "STRING", "purpose": "USERNAME", "label": "username", "value": "anna"},
-        {"id": "password", "type": "CONCEALED", "purpose": "PASSWORD", "label": "password", "value": "hunter2-hunter2", "reference": "op://v/db/password"},
-        {"id": "notesPlain", "type": "STRING", "purpose": "NOTES", "label": "notesPlain", "value": "note-value"},
-        {"id": "t", "type": "OTP", "label": "otp", "value": "otpauth://x", "totp": "123456"},
-        {"id": "s", "title": "sdk", "fieldType": "Concealed", "value": "sdk-value"},
-    ]});
-    let (shown, values) = answered(&of(Adapter::OnePassword), "item_get", &[&item.to_string()], false);
-    assert_eq!(values, ["hunter2-hunter2", "note-value", "otpauth://x", "123456", "sdk-value"]);
-    assert!(shown.contains("\"value\":\"anna\"") && shown.contains("op://v/db/password"), "{shown}");
-    assert!(answered(&of(Adapter::OnePassword), "item_get", &["{\"id\":1}"], false).0.starts_with(WITHHELD));
 }
 
 /// An issuer that gives this.
@@ -423,7 +344,7 @@ fn a_managed_reference_is_resolved_where_all_that_it_rests_on_stands() {
 }
 
 /// Text that is full of what envelopes consist of.
-fn noisy() -> impl Strategy<Value = String> {
+pub(crate) fn noisy() -> impl Strategy<Value = String> {
     let pieces = prop_oneof![
         Just("{".to_owned()),
         Just("}".to_owned()),
@@ -440,7 +361,7 @@ fn noisy() -> impl Strategy<Value = String> {
     prop::collection::vec(pieces, 0..30).prop_map(|pieces| pieces.concat())
 }
 
-fn streamed(text: &[u8], cuts: usize, values: &ProtectedValues) -> (Vec<u8>, bool) {
+pub(crate) fn streamed(text: &[u8], cuts: usize, values: &ProtectedValues) -> (Vec<u8>, bool) {
     let mut stream = ProtectedStream::new(values);
     let mut out = Vec::new();
     for chunk in text.chunks(cuts) {
