@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use policy::{Catalog, Connection, Connections, Connectors, Pinned, Unreadable};
+use policy::{Catalog, Connection, Connections, ConnectionsError, Connectors, Pinned, Unreadable};
 use vocab::BoxFuture;
 
 use crate::{Change, Document, Edit, Live, MCP_CONNECTIONS, Store, StoreError};
@@ -144,6 +144,55 @@ impl Store {
         Ok(done)
     }
 
+    /// Grants an agent tools of a stored connection, all of them or none, and gives what the grants rest on. The
+    /// catalog is read while nobody can change it, so that a look at the server falls before or after: what is pinned
+    /// is what is stored at that moment, and the row in the log says which definitions those are.
+    ///
+    /// # Errors
+    /// [`ConnectionsError`] when there is no such connection or tool, those of [`connections`](Self::connections), and
+    /// whatever keeps the store from being written.
+    pub async fn grant<E: From<StoreError> + From<ConnectionsError>>(
+        &self,
+        who: &str,
+        (agent, provider): (&str, &str),
+        tools: &[String],
+    ) -> Result<Vec<Pinned>, E> {
+        let mut editing = self.edit().await?;
+        let old = editing.document(MCP_CONNECTIONS).await?;
+        let before = self.record(old.as_ref(), Connections::parse)?;
+        let connection = before.select(provider).ok_or_else(|| ConnectionsError::Selected(provider.to_owned()))?;
+        let offered = editing.document(&catalog_key(&connection.id)).await?;
+        let catalog = self.record(offered.as_ref(), Catalog::parse)?;
+        let mut after = before.clone();
+        let pinned = after.grant_all(agent, connection, tools, &catalog)?;
+        if after != before {
+            let detail = granted(&pinned);
+            let change = Change { who, action: "mcp.grant", detail: Some(&detail) };
+            let text = sound(MCP_CONNECTIONS, after.to_text(), Connections::parse)?;
+            editing.write(MCP_CONNECTIONS, old.as_ref(), Edit::Save(text), &change).await?;
+        }
+        editing.commit().await?;
+        Ok(pinned)
+    }
+
+    /// Grants an agent tools of a connection that is not stored: a mod of its capsule, as it was looked at.
+    ///
+    /// # Errors
+    /// As [`grant`](Self::grant).
+    pub async fn grant_mod<E: From<StoreError> + From<ConnectionsError>>(
+        &self,
+        who: &str,
+        (agent, connection): (&str, &Connection),
+        tools: &[String],
+        catalog: &Catalog,
+    ) -> Result<Vec<Pinned>, E> {
+        let pinned = Connections::default().grant_all(agent, connection, tools, catalog)?;
+        let detail = granted(&pinned);
+        let change = Change { who, action: "mcp.grant", detail: Some(&detail) };
+        let edit = |record: &mut Connections| Ok(record.grant_all(agent, connection, tools, catalog)?);
+        self.update_connections(&change, edit).await
+    }
+
     /// Saves what a connection was seen to offer, and suspends every grant that it does not bear out; how many those
     /// were. Both happen or neither. What is as it was leaves no row in the log.
     ///
@@ -180,6 +229,12 @@ impl Store {
         let told = |error: Unreadable| StoreError::Record { place: self.place(), why: error.why().to_owned() };
         parse(document.map(|document| document.text.as_str())).map_err(told)
     }
+}
+
+/// What was granted, for the log: `AGENT CONNECTION TOOL=DEFINITION …`.
+fn granted(pinned: &[Pinned]) -> String {
+    let whose = pinned.first().map(|one| format!("{} {}", one.agent, one.connection)).unwrap_or_default();
+    pinned.iter().fold(whose, |text, one| format!("{text} {}={}", one.tool, one.definition))
 }
 
 fn catalog_key(connection: &str) -> String {

@@ -208,22 +208,29 @@ impl Connections {
         tool: &str,
         catalog: &Catalog,
     ) -> Result<(), ConnectionsError> {
-        if !is_agent(agent) {
-            return Err(ConnectionsError::Agent(agent.to_owned()));
-        }
-        let missing = || ConnectionsError::Tool { connection: connection.name.clone(), tool: tool.to_owned() };
-        let offered = catalog.find(tool).ok_or_else(missing)?;
-        if let Some(why) = &offered.unusable {
-            return Err(ConnectionsError::Unusable { tool: tool.to_owned(), why: why.clone() });
-        }
-        let pinned = Pinned {
-            agent: agent.to_owned(),
-            connection: connection.id.clone(),
-            tool: tool.to_owned(),
-            definition: offered.definition.clone(),
-            settings: connection.settings(),
-        };
-        self.grants.retain(|grant| !grant.pinned.is_for(agent, &connection.id, tool));
+        self.give(pin(agent, connection, tool, catalog)?)
+    }
+
+    /// Grants several tools, and gives what the grants rest on. When one of them cannot be granted none is.
+    ///
+    /// # Errors
+    /// As [`grant`](Self::grant).
+    pub fn grant_all(
+        &mut self,
+        agent: &str,
+        connection: &Connection,
+        tools: &[String],
+        catalog: &Catalog,
+    ) -> Result<Vec<Pinned>, ConnectionsError> {
+        let pinned = tools.iter().map(|tool| pin(agent, connection, tool, catalog)).collect::<Result<Vec<_>, _>>()?;
+        let mut granted = self.clone();
+        pinned.iter().try_for_each(|one| granted.give(one.clone()))?;
+        *self = granted;
+        Ok(pinned)
+    }
+
+    fn give(&mut self, pinned: Pinned) -> Result<(), ConnectionsError> {
+        self.grants.retain(|grant| !grant.pinned.is_for(&pinned.agent, &pinned.connection, &pinned.tool));
         if self.grants.len() >= MOST {
             return Err(ConnectionsError::Full);
         }
@@ -265,4 +272,23 @@ impl Connections {
     fn selected(&self, provider: &str) -> Result<&Connection, ConnectionsError> {
         self.select(provider).ok_or_else(|| ConnectionsError::Selected(provider.to_owned()))
     }
+}
+
+/// What a grant of this tool rests on, as it and the connection are now.
+fn pin(agent: &str, connection: &Connection, tool: &str, catalog: &Catalog) -> Result<Pinned, ConnectionsError> {
+    if !is_agent(agent) {
+        return Err(ConnectionsError::Agent(agent.to_owned()));
+    }
+    let missing = || ConnectionsError::Tool { connection: connection.name.clone(), tool: tool.to_owned() };
+    let offered = catalog.find(tool).ok_or_else(missing)?;
+    if let Some(why) = &offered.unusable {
+        return Err(ConnectionsError::Unusable { tool: tool.to_owned(), why: why.clone() });
+    }
+    Ok(Pinned {
+        agent: agent.to_owned(),
+        connection: connection.id.clone(),
+        tool: tool.to_owned(),
+        definition: offered.definition.clone(),
+        settings: connection.settings(),
+    })
 }

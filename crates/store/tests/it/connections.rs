@@ -1,6 +1,7 @@
 //! Connections, grants and catalogs as a session sees them and as an operator changes them, on both engines.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use ::store::{
@@ -13,10 +14,15 @@ use policy::{
 use secrets::Secret;
 use tempfile::TempDir;
 
-use crate::stage::{CHANGE, KEY, NOON_TEXT, Stage, on_both};
+use crate::crash::config;
+use crate::stage::{CHANGE, KEY, NOON_TEXT, Noon, Stage, on_both};
 
 const ADD: Change<'static> = Change { who: "ann@laptop", action: "mcp.add", detail: Some("c1") };
 const SESSION: &str = "session s1@laptop";
+/// Names the store that a helper below works on.
+const PLACE: &str = "MUR_TEST_STORE_CONNECTIONS";
+/// How often a helper does its work.
+const MANY: usize = 40;
 
 /// What an edit may fail with.
 #[derive(Debug)]
@@ -73,13 +79,7 @@ async fn put(store: &Store, connection: Connection) {
 }
 
 async fn grant(store: &Store, id: &str, agent: &str, tool: &str) -> Result<(), Refused> {
-    let offered = store.catalog(id).await?;
-    let change = Change { action: "mcp.grant", ..ADD };
-    let edit = |record: &mut Connections| {
-        let connection = record.select(id).cloned().ok_or_else(|| ConnectionsError::Selected(id.to_owned()))?;
-        Ok(record.grant(agent, &connection, tool, &offered)?)
-    };
-    store.update_connections(&change, edit).await
+    store.grant(ADD.who, (agent, id), &[tool.to_owned()]).await.map(drop)
 }
 
 async fn discover(store: &Store, id: &str, tools: &[(&str, u8)]) -> Result<usize, StoreError> {
@@ -241,6 +241,67 @@ on_both! {
         let log = stores[1].mcp_log(None, 100).await.unwrap();
         // Each grant of its own, the connection, its first catalog, and ten others.
         assert_eq!(log.len(), 31 + 1 + 1 + 10);
+    }
+
+    async fn a_grant_pins_what_is_stored_at_its_moment_and_says_so_in_the_log(stage) {
+        let store = granted(stage).await;
+        let mut definitions = BTreeMap::new();
+        for number in [2, 1] {
+            discover(&store, "c1", &[("search", number)]).await.unwrap();
+            let digest = store.document("mcp_catalog.c1").await.unwrap().unwrap().digest;
+            definitions.insert(digest, store.catalog("c1").await.unwrap().tools[0].definition.clone());
+        }
+        let helpers: Vec<_> = ["looks", "grants"].iter().map(|what| {
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", &format!("connections::{what}"), "--ignored"])
+                .env(PLACE, stage.place())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        }).collect();
+        for mut helper in helpers {
+            assert!(helper.wait().unwrap().success());
+        }
+        let (mut now, mut grants) = (None, 0);
+        for row in store.mcp_log(None, 1000).await.unwrap().into_iter().rev() {
+            if row.subject == "mcp_catalog.c1" {
+                now = row.after.and_then(|digest| definitions.get(&digest).cloned());
+            } else if row.action == "mcp.grant" {
+                let (detail, now) = (row.detail.unwrap(), now.as_ref().unwrap());
+                assert!(detail.ends_with(&format!(" c1 search={now}")), "{detail}: {now}");
+                grants += 1;
+            }
+        }
+        assert_eq!(grants, 1 + MANY);
+    }
+
+    async fn several_tools_are_granted_together_or_none_is(stage) {
+        let store = stage.store().await;
+        put(&store, connection("c1")).await;
+        let tools = |names: [&str; 2]| names.map(str::to_owned);
+        let give = async |provider, tools: &[String]| store.grant::<Refused>("ann@laptop", ("triage", provider), tools).await;
+        let Err(Refused::Record(error)) = give("c1", &tools(["search", "open"])).await else { panic!("nobody has looked") };
+        assert_eq!(error.to_string(), "the connection `Tickets` offers no tool `search`");
+        discover(&store, "c1", &[("search", 1), ("open", 2)]).await.unwrap();
+        let version = store.version().await.unwrap();
+        for (provider, names) in [("c1", ["search", "Open"]), ("c2", ["search", "open"])] {
+            assert!(matches!(give(provider, &tools(names)).await, Err(Refused::Record(_))), "{provider} {names:?}");
+        }
+        assert_eq!(store.version().await.unwrap(), version);
+        let pinned = give("tickets", &tools(["search", "open"])).await.unwrap();
+        let stored: Vec<_> = store.connections().await.unwrap().grants().iter().map(|grant| grant.pinned.clone()).collect();
+        assert_eq!(pinned, stored);
+        let detail = format!("triage c1 search={} open={}", "01".repeat(32), "02".repeat(32));
+        assert_eq!(store.mcp_log(None, 1).await.unwrap()[0].detail, Some(detail));
+        // A mod's grants stand beside those of connections, and change none of them.
+        let a_mod = Connection { reach: Reach::Mod { package: "x".to_owned() }, ..connection("mod.notes") };
+        let offered = catalog(&[("search", 3)]);
+        let give_mod = async |names: &[String]| store.grant_mod::<Refused>("ann@laptop", ("triage", &a_mod), names, &offered).await;
+        assert!(give_mod(&tools(["search", "open"])).await.is_err());
+        let pinned = give_mod(&tools(["search", "search"])[..1]).await.unwrap();
+        let record = store.connections().await.unwrap();
+        assert_eq!(record.grants().iter().map(|grant| grant.pinned.clone()).collect::<Vec<_>>(), [stored, pinned].concat());
+        assert_eq!(record.all(), [connection("c1")]);
     }
 
     async fn a_record_that_cannot_be_read_blocks_and_stays(stage) {
@@ -407,6 +468,26 @@ on_both! {
         for (text, is_there) in [("tickets.example", true), (value, false), (&hex, false), ("aHVudGVyMi1odW50ZXIy", false)] {
             assert_eq!(everything.windows(text.len()).any(|part| part == text.as_bytes()), is_there, "{text}");
         }
+    }
+}
+
+/// Not a test: a process that looks at the server again and again, which says each time something else.
+#[tokio::test]
+#[ignore = "a helper of the tests in this module"]
+async fn looks() {
+    let store = Store::open(&config(&std::env::var(PLACE).unwrap()), Arc::new(Noon)).await.unwrap();
+    for number in 0..MANY {
+        discover(&store, "c1", &[("search", if number % 2 == 0 { 2 } else { 1 })]).await.unwrap();
+    }
+}
+
+/// Not a test: a process that grants the tool to one agent after the other.
+#[tokio::test]
+#[ignore = "a helper of the tests in this module"]
+async fn grants() {
+    let store = Store::open(&config(&std::env::var(PLACE).unwrap()), Arc::new(Noon)).await.unwrap();
+    for number in 0..MANY {
+        grant(&store, "c1", &format!("agent{number}"), "search").await.unwrap();
     }
 }
 

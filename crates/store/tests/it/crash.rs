@@ -11,7 +11,7 @@ use crate::stage::{CHANGE, KEY, Noon, on_both};
 /// Names the store that the helper below saves to.
 const PLACE: &str = "MUR_TEST_STORE_CRASH";
 
-fn config(place: &str) -> StoreConfig {
+pub(crate) fn config(place: &str) -> StoreConfig {
     if place.starts_with("postgres") {
         StoreConfig::from_url(place).unwrap()
     } else {
@@ -37,10 +37,7 @@ async fn saver() {
 
 on_both! {
     async fn a_saver_that_is_killed_leaves_a_whole_store(stage) {
-        let place = match stage {
-            crate::stage::Stage::Sqlite(home) => home.path().to_str().unwrap().to_owned(),
-            crate::stage::Stage::Postgres(database) => database.url.clone(),
-        };
+        let place = stage.place();
         let mut last = 0;
         // Killed at once, so also while the store is made, and after some saves.
         for saves in [0, 0, 1, 2, 3, 5, 7] {

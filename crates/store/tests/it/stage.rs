@@ -40,6 +40,14 @@ impl Stage {
         Database::make().await.map(Self::Postgres)
     }
 
+    /// What tells another process which store it is.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Sqlite(home) => home.path().to_str().unwrap().to_owned(),
+            Self::Postgres(database) => database.url.clone(),
+        }
+    }
+
     pub(crate) fn config(&self) -> StoreConfig {
         match self {
             Self::Sqlite(home) => StoreConfig::in_home(home.path()),
