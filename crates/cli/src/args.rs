@@ -9,7 +9,7 @@ use vocab::ContextId;
 mod mcp;
 
 pub(crate) use mcp::{
-    McpAdapter, McpAddArgs, McpCommand, McpGrantArgs, McpLogArgs, McpNameArgs, McpSettings, McpUpdateArgs,
+    McpAdapter, McpAddArgs, McpCommand, McpGrantArgs, McpLogArgs, McpLookArgs, McpNameArgs, McpSettings, McpUpdateArgs,
 };
 
 /// Runs AI agents that their operator can bound, steer and audit.

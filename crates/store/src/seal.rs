@@ -67,6 +67,25 @@ impl Seal {
         Self { path, is_own: false }
     }
 
+    /// Which file the key is in.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is a key, looked at as it is when something is sealed or opened. The home's own may be missing: it
+    /// is made when it is first needed.
+    ///
+    /// # Errors
+    /// When the key file is not the user's alone or holds no key, and when one that was named is missing.
+    pub fn check(&self) -> Result<bool, StoreError> {
+        match self.key() {
+            Ok(_) => Ok(true),
+            Err(StoreError::KeyFile { fault: KeyFault::Missing, .. }) if self.is_own => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Seals a secret for a place: the connection's id and the secret's name there. The text shows the secret's
     /// length, and no more.
     ///

@@ -10,7 +10,7 @@ use super::JsonArgs;
 pub(crate) enum McpCommand {
     /// Add a connection, and print its id
     #[command(
-        after_help = "Example:\n  mur mcp add files --stdio mcp-server-filesystem /srv/data\n  printf %s \"$TOKEN\" | mur mcp add tickets --bearer-from-stdin --http https://mcp.example.com/mcp\n\n`--stdio` takes the rest of the line: everything else stands before it. Values are sealed in the store and never shown again. What `--env` is given can be seen in the process list while this runs: `--env-from-stdin` reads lines of NAME=VALUE."
+        after_help = "Example:\n  mur mcp add files --stdio mcp-server-filesystem /srv/data\n  printf %s \"$TOKEN\" | mur mcp add tickets --bearer-from-stdin --http https://mcp.example.com/mcp\n\n`--stdio` takes the rest of the line: everything else stands before it. What `--env` is given is a secret: sealed in the store, never shown again, and hidden wherever a session would show it. A setting that is none (`LOG_LEVEL=info`) goes into `--plain-env`. Others can see a command line while it runs: `--env-from-stdin` reads secrets as lines of NAME=VALUE."
     )]
     Add(McpAddArgs),
     /// Replace how a connection is reached, and its secrets; its grants are suspended when that changes anything
@@ -23,12 +23,14 @@ pub(crate) enum McpCommand {
     List(JsonArgs),
     /// Look at what a connection offers, and store it; nothing is granted
     #[command(
-        after_help = "Example:\n  mur mcp discover files\n\nStarts the server with your rights, in a home of its own. Grants whose tool is another one now are suspended."
+        after_help = "Example:\n  mur mcp discover files\n\nStarts the server with your rights, in a home of its own. Grants whose tool is another one now are suspended. A mod is shown as it is: `mur mcp discover mod.notes --capsule ./my-agent`."
     )]
-    Discover(McpNameArgs),
+    Discover(McpLookArgs),
     /// Say how far a connection can be used
-    #[command(after_help = "Example:\n  mur mcp diagnose files\n\nExit status: 0 all is well, 1 a step failed.")]
-    Diagnose(McpNameArgs),
+    #[command(
+        after_help = "Example:\n  mur mcp diagnose files --capsule ./my-agent\n\nWith `--capsule` also what that agent may call of it, and why not the rest. Exit status: 0 all is well; 1 a step failed, the connection is disabled, or the agent may call nothing of it."
+    )]
+    Diagnose(McpLookArgs),
     /// Let an agent call tools of a connection, as they are now
     #[command(
         after_help = "Example:\n  mur mcp grant my-agent files read_text_file list_directory\n\nThe connection has to be discovered. For a mod name `mod.<artifact>` and its capsule with `--capsule`."
@@ -53,7 +55,7 @@ pub(crate) enum McpCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct McpAddArgs {
-    /// What it is called, here and to the agents
+    /// What it is called, here and to the agents; no other connection has the same name, whatever its case
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
@@ -74,10 +76,13 @@ pub(crate) struct McpSettings {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// A variable of the server's process, sealed in the store; may stand more than once
+    /// A secret variable of the server's process, sealed in the store; may stand more than once
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "http")]
     pub(crate) env: Vec<String>,
-    /// Read more variables from standard input, a line each
+    /// A variable of the server's process that is no secret: stored as it is, listed, not hidden in results
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "http")]
+    pub(crate) plain_env: Vec<String>,
+    /// Read more secret variables from standard input, a line each
     #[arg(long, conflicts_with_all = ["http", "bearer_from_stdin"])]
     pub(crate) env_from_stdin: bool,
     /// Read the server's bearer token from standard input, sealed in the store
@@ -122,6 +127,19 @@ pub(crate) struct McpNameArgs {
     /// The connection's id, or its name where no other has the same
     #[arg(value_name = "CONNECTION")]
     pub(crate) connection: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpLookArgs {
+    /// The connection's id, or its name where no other has the same; `mod.<artifact>` for a mod
+    #[arg(value_name = "CONNECTION")]
+    pub(crate) connection: String,
+    /// The capsule whose mod it is, or whose rights are asked for
+    #[arg(long, value_name = "PATH")]
+    pub(crate) capsule: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

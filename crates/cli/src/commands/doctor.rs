@@ -4,6 +4,7 @@
 //! form, never what is in it. A row fails when `mur run` would refuse to work; what makes a host weaker is a
 //! warning.
 
+mod connections;
 mod home;
 mod host;
 

@@ -4,22 +4,20 @@
 //! given for one agent, connection and tool, as the tool is at that moment. A server is looked at with the operator's own
 //! rights, because it is the operator's command; for a session it starts like any other process of its agent.
 
+mod diagnosis;
+mod grants;
+mod look;
 mod settings;
 mod shown;
+mod sound;
 
-use std::path::Path;
-use std::sync::Arc;
-
-use policy::{Catalog, Connection, Connections, ConnectionsError};
-use record::Home;
-use secrets::Redactor;
+use policy::{Connection, Connections, ConnectionsError};
 use serde_json::json;
 use store::{Change, Store, StoreError};
-use tools::Operator;
 
-use crate::args::{McpAddArgs, McpCommand, McpGrantArgs, McpLogArgs, McpNameArgs, McpUpdateArgs};
-use crate::connect::{self, Sealed};
-use crate::failure::{FAILED, Failure};
+use crate::args::{McpAddArgs, McpCommand, McpLogArgs, McpNameArgs, McpUpdateArgs};
+use crate::connect;
+use crate::failure::Failure;
 use crate::output::print;
 use crate::settings::{failure, who, with_store};
 
@@ -28,10 +26,10 @@ pub(crate) fn run(command: &McpCommand) -> Result<u8, Failure> {
         McpCommand::Add(args) => add(args),
         McpCommand::Update(args) => update(args),
         McpCommand::List(args) => list(args.json),
-        McpCommand::Discover(args) => discover(args),
-        McpCommand::Diagnose(args) => diagnose(args),
-        McpCommand::Grant(args) => grant(args),
-        McpCommand::Revoke(args) => revoke(args),
+        McpCommand::Discover(args) => look::discover(args),
+        McpCommand::Diagnose(args) => look::diagnose(args),
+        McpCommand::Grant(args) => grants::grant(args),
+        McpCommand::Revoke(args) => grants::revoke(args),
         McpCommand::Enable(args) => enable(args, true),
         McpCommand::Disable(args) => enable(args, false),
         McpCommand::Remove(args) => remove(args),
@@ -85,8 +83,16 @@ async fn change<T>(
     store.update_connections(&change, edit).await.map_err(Failure::from)
 }
 
+/// What ids of mods begin with, and no connection's name or id.
+const MOD: &str = "mod.";
+
 /// The connection that an operator named.
 fn selected<'r>(record: &'r Connections, name: &str) -> Result<&'r Connection, Refused> {
+    if name.starts_with(MOD) {
+        let failure =
+            Failure::failed(format!("`{}` is a mod: it belongs to a capsule and is not stored", shown::name(name)));
+        return Err(failure.code("E-MCP-020").hint("the `artifacts` of the capsule's manifest declare it; `discover`, `diagnose` and `grant` take it with `--capsule`").into());
+    }
     record.select(name).ok_or_else(|| ConnectionsError::Selected(name.to_owned()).into())
 }
 
@@ -100,7 +106,11 @@ fn add(args: &McpAddArgs) -> Result<u8, Failure> {
     let id = connect::new_id()?;
     with_store(async |home, store| {
         let connection = given.connection(&connect::seal(home), &id, &args.name, true)?;
-        change(&store, ("mcp.add", &id), |record| Ok(record.put(connection)?)).await
+        let put = |record: &mut Connections| {
+            sound::name(&args.name, record)?;
+            Ok(record.put(connection)?)
+        };
+        change(&store, ("mcp.add", &id), put).await
     })?;
     print(args.settings.json, || json!({"id": id, "name": args.name}), || format!("{id}\n"))?;
     Ok(0)
@@ -108,7 +118,7 @@ fn add(args: &McpAddArgs) -> Result<u8, Failure> {
 
 fn update(args: &McpUpdateArgs) -> Result<u8, Failure> {
     let given = settings::Given::read(&args.settings)?;
-    let (id, suspended) = with_store(async |home, store| {
+    let (id, name, suspended) = with_store(async |home, store| {
         let old = connection(&store, &args.connection).await?;
         let new = given.connection(&connect::seal(home), &old.id, &old.name, old.enabled)?;
         let suspended = change(&store, ("mcp.update", &old.id), |record| {
@@ -117,10 +127,10 @@ fn update(args: &McpUpdateArgs) -> Result<u8, Failure> {
             let of = record.grants().iter().filter(|grant| grant.pinned.connection == old.id);
             Ok(of.filter(|grant| grant.suspended.is_some()).count())
         });
-        Ok((old.id.clone(), suspended.await?))
+        Ok((old.id.clone(), old.name.clone(), suspended.await?))
     })?;
     let json = || json!({"id": id, "suspended_grants": suspended});
-    print(args.settings.json, json, || shown::updated(&id, suspended))?;
+    print(args.settings.json, json, || shown::updated(&id, &name, suspended))?;
     Ok(0)
 }
 
@@ -134,117 +144,6 @@ fn list(as_json: bool) -> Result<u8, Failure> {
         Ok((record, catalogs, store.place()))
     })?;
     print(as_json, || shown::list_json(&record, &catalogs), || shown::list(&record, &catalogs, &place))?;
-    Ok(0)
-}
-
-fn discover(args: &McpNameArgs) -> Result<u8, Failure> {
-    let (connection, catalog, suspended) = with_store(async |home, store| {
-        let connection = connection(&store, &args.connection).await?;
-        let catalog = look(home, &connection).await?;
-        let who = who();
-        let change = Change { who: &who, action: "mcp.discover", detail: Some(&connection.id) };
-        let suspended = store.save_catalog(&change, &connection, &catalog).await.map_err(|error| failure(&error))?;
-        Ok((connection, catalog, suspended))
-    })?;
-    let json = || shown::catalog_json(&connection, &catalog, suspended);
-    print(args.json, json, || shown::catalog(&connection, &catalog, suspended))?;
-    Ok(0)
-}
-
-/// What a server offers now.
-async fn look(home: &Home, connection: &Connection) -> Result<Catalog, Failure> {
-    let operator = operator(home)?;
-    operator.discover(connection).await.map_err(|error| {
-        let stderr = operator.stderr();
-        let said = if stderr.trim().is_empty() {
-            String::new()
-        } else {
-            format!("; it wrote: {}", shown::name(stderr.trim()))
-        };
-        Failure::failed(format!("`{}`: {error}{said}", shown::name(&connection.name)))
-            .code(error.code())
-            .hint(error.hint())
-    })
-}
-
-fn operator(home: &Home) -> Result<Operator, Failure> {
-    let redactor = Redactor::new();
-    let unseal = Arc::new(Sealed::new(connect::seal(home)));
-    let limits = (mcp::Limits::default(), sandbox::Limits::default());
-    let bad = |error: std::io::Error| {
-        Failure::unusable(format!("cannot make a directory for temporary files: {error}"))
-            .code("E-RUN-003")
-            .hint("set `TMPDIR` to a directory that you can write")
-    };
-    Operator::new(std::env::vars_os(), unseal, redactor, limits, connect::extra_roots()).map_err(bad)
-}
-
-fn diagnose(args: &McpNameArgs) -> Result<u8, Failure> {
-    let (connection, diagnosis, stderr) = with_store(async |home, store| {
-        let connection = connection(&store, &args.connection).await?;
-        let operator = operator(home)?;
-        let diagnosis = operator.diagnose(&connection).await;
-        Ok((connection, diagnosis, operator.stderr()))
-    })?;
-    let json = || shown::diagnosis_json(&connection, &diagnosis, &stderr);
-    print(args.json, json, || shown::diagnosis(&connection, &diagnosis, &stderr))?;
-    Ok(if diagnosis.is_well() { 0 } else { FAILED })
-}
-
-fn grant(args: &McpGrantArgs) -> Result<u8, Failure> {
-    let (agent, tools) = (&args.agent, &args.tools);
-    let id = with_store(async |home, store| {
-        let (connection, catalog) = match &args.capsule {
-            Some(capsule) => of_mod(home, capsule, &args.connection).await?,
-            None => {
-                let connection = connection(&store, &args.connection).await?;
-                let catalog = store.catalog(&connection.id).await.map_err(|error| failure(&error))?;
-                (connection, catalog)
-            }
-        };
-        let detail = format!("{agent} {} {}", connection.id, tools.join(" "));
-        change(&store, ("mcp.grant", &detail), |record| {
-            let now = if args.capsule.is_some() { &connection } else { &selected(record, &connection.id)?.clone() };
-            Ok(tools.iter().try_for_each(|tool| record.grant(agent, now, tool, &catalog))?)
-        })
-        .await?;
-        Ok(connection.id)
-    })?;
-    let json = || json!({"agent": agent, "connection": id, "granted": tools});
-    print(args.json, json, || shown::granted(agent, &id, tools, "may call"))?;
-    Ok(0)
-}
-
-/// A mod of a capsule, which is no connection of the store, as it is at this moment.
-async fn of_mod(home: &Home, capsule: &Path, id: &str) -> Result<(Connection, Catalog), Failure> {
-    let loaded = crate::launch::load(capsule)?;
-    let mods = connect::mods(&loaded)?;
-    let found = mods.into_iter().find(|spec| spec.id == id);
-    let spec = found.ok_or_else(|| {
-        Failure::unusable(format!("the capsule declares no mod `{}`", shown::name(id)))
-            .hint("its id is `mod.` and the `name` of an artifact with `runtime: mod`")
-    })?;
-    let connection = spec.connection();
-    Ok((connection, look(home, &connect::started(&spec)).await?))
-}
-
-fn revoke(args: &McpGrantArgs) -> Result<u8, Failure> {
-    let (agent, tools) = (&args.agent, &args.tools);
-    let id = with_store(async |_, store| {
-        let id = if args.connection.starts_with("mod.") {
-            args.connection.clone()
-        } else {
-            connection(&store, &args.connection).await?.id
-        };
-        let detail = format!("{agent} {id} {}", tools.join(" "));
-        change(&store, ("mcp.revoke", &detail), |record| {
-            Ok(tools.iter().try_for_each(|tool| record.revoke(agent, &id, tool))?)
-        })
-        .await?;
-        Ok(id)
-    })?;
-    let json = || json!({"agent": agent, "connection": id, "revoked": tools});
-    print(args.json, json, || shown::granted(agent, &id, tools, "may no longer call"))?;
     Ok(0)
 }
 

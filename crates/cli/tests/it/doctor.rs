@@ -39,7 +39,9 @@ fn a_fresh_host_has_every_row_and_nothing_fails() {
             "home",
             "trace key",
             "config",
-            "rules"
+            "rules",
+            "connections",
+            "store key"
         ]
     );
     for row in rows.as_array().unwrap() {

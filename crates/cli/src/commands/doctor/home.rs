@@ -12,16 +12,18 @@ use std::path::Path;
 use policy::Document;
 use record::{Home, TraceKey};
 use secrets::{Lookup, Reference};
-use store::EXECUTION_BOUNDARIES;
+use store::{EXECUTION_BOUNDARIES, Store};
 
-use super::{Row, Status};
+use super::{Row, Status, connections};
 use crate::failure::Failure;
 use crate::settings;
 use crate::terminal::count;
 
 pub(super) fn rows() -> Vec<Row> {
     match Home::from_env() {
-        Ok(home) => vec![directories(&home), key(&home), config(&home), rules(&home)],
+        Ok(home) => {
+            [vec![directories(&home), key(&home), config(&home), rules(&home)], connections::rows(&home)].concat()
+        }
         Err(error) => vec![Row::fail("home", error.to_string(), error.hint())],
     }
 }
@@ -85,16 +87,11 @@ fn key(home: &Home) -> Row {
 /// The operator's rules, read as a session reads them; a store that is not there yet is not made.
 fn rules(home: &Home) -> Row {
     let name = "rules";
-    let read = || {
-        let config = settings::config(home)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let store = settings::open(&config).await?;
-            let stored = store.document(EXECUTION_BOUNDARIES).await.map_err(|error| settings::failure(&error))?;
-            Ok::<_, Failure>((store.place(), stored))
-        })
-    };
-    let (place, stored) = match read() {
+    let read = in_store(home, async |store| {
+        let stored = store.document(EXECUTION_BOUNDARIES).await.map_err(|error| settings::failure(&error))?;
+        Ok((store.place(), stored))
+    });
+    let (place, stored) = match read {
         Ok(read) => read,
         Err(failure) => return Row::fail(name, failure.message(), failure.what_to_do().unwrap_or_default()),
     };
@@ -107,6 +104,13 @@ fn rules(home: &Home) -> Row {
             Row::fail(name, finding, "`mur policy set FILE` replaces them")
         }
     }
+}
+
+/// Reads of the settings store, which is not made when it is not there.
+pub(super) fn in_store<T>(home: &Home, read: impl AsyncFnOnce(Store) -> Result<T, Failure>) -> Result<T, Failure> {
+    let config = settings::config(home)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { read(settings::open(&config).await?).await })
 }
 
 /// The config file is read as a launch reads it, strictly; its faults are told in words that quote nothing.

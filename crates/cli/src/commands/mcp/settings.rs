@@ -7,6 +7,8 @@ use policy::{Adapter, Connection, Lifecycle, Reach, SecretRule};
 use secrets::Secret;
 use store::Seal;
 
+use super::sound;
+
 use crate::args::{McpAdapter, McpSettings};
 use crate::failure::Failure;
 use crate::settings::failure;
@@ -21,33 +23,35 @@ pub(super) struct Given {
     adapter: Option<Adapter>,
     secret_rules: Vec<SecretRule>,
     resolver: Option<String>,
+    variables: BTreeMap<String, String>,
     secrets: BTreeMap<String, Secret>,
 }
 
 impl Given {
     /// Reads what the arguments say, and standard input if they say so.
     pub(super) fn read(args: &McpSettings) -> Result<Self, Failure> {
+        let mut variables = BTreeMap::new();
+        for given in &args.plain_env {
+            let (name, value) = variable(given)?;
+            once(name, variables.insert(name.to_owned(), value.to_owned()))?;
+        }
         let mut secrets = BTreeMap::new();
-        for variable in &args.env {
-            put(&mut secrets, variable)?;
+        for given in &args.env {
+            put(&mut secrets, &variables, given)?;
         }
         if args.env_from_stdin {
             let text = stdin()?;
             for line in text.expose().lines().filter(|line| !line.trim().is_empty()) {
-                put(&mut secrets, line)?;
+                put(&mut secrets, &variables, line)?;
             }
         }
         if args.bearer_from_stdin {
             let text = stdin()?;
-            let token = text.expose().trim();
-            if token.is_empty() {
-                return Err(Failure::unusable("standard input holds no token")
-                    .hint("`printf %s \"$TOKEN\" | mur mcp add … --bearer-from-stdin`"));
-            }
+            let token = sound::token(text.expose())?;
             secrets.insert("bearer".to_owned(), Secret::new(token.to_owned()));
         }
         let reach = match (&args.reach.http, args.reach.stdio.split_first()) {
-            (Some(url), _) => Reach::Http { url: url.clone() },
+            (Some(url), _) => Reach::Http { url: sound::address(url)?.to_owned() },
             (None, Some((command, rest))) => Reach::Stdio { command: command.clone(), args: rest.to_vec() },
             (None, None) => return Err(Failure::unusable("give `--http` or `--stdio`")),
         };
@@ -58,7 +62,7 @@ impl Given {
         });
         let lifecycle = if args.keep_alive { Lifecycle::KeepAlive } else { Lifecycle::Ephemeral };
         let secret_rules = rules(&args.secret_rules)?;
-        Ok(Self { reach, lifecycle, adapter, secret_rules, resolver: args.resolver.clone(), secrets })
+        Ok(Self { reach, lifecycle, adapter, secret_rules, resolver: args.resolver.clone(), variables, secrets })
     }
 
     /// The connection of this id, with its values sealed.
@@ -74,6 +78,7 @@ impl Given {
             enabled,
             reach: self.reach.clone(),
             lifecycle: self.lifecycle,
+            variables: self.variables.clone(),
             secrets,
             adapter: self.adapter,
             secret_rules: self.secret_rules.clone(),
@@ -82,17 +87,40 @@ impl Given {
     }
 }
 
-fn put(secrets: &mut BTreeMap<String, Secret>, variable: &str) -> Result<(), Failure> {
-    let Some((name, value)) = variable.split_once('=') else {
-        // It may be a value alone, so it is not repeated.
+/// Takes a secret variable. One that is hardly a secret is taken as one all the same, with a word about it.
+fn put(
+    secrets: &mut BTreeMap<String, Secret>,
+    variables: &BTreeMap<String, String>,
+    given: &str,
+) -> Result<(), Failure> {
+    let (name, value) = variable(given)?;
+    if sound::is_plain_word(value) {
+        Failure::unusable(format!("the value of `{name}` is short or a plain word, and hidden in all that is shown"))
+            .hint("`--plain-env` takes what is no secret")
+            .warn();
+    }
+    let before = secrets.insert(format!("env.{name}"), Secret::new(value.to_owned()));
+    once(name, before.map(drop).or(variables.get(name).map(drop)))
+}
+
+/// `NAME=VALUE`. The value is not repeated, whatever is wrong with it.
+fn variable(given: &str) -> Result<(&str, &str), Failure> {
+    let Some((name, value)) = given.split_once('=') else {
+        // It may be a value alone.
         return Err(Failure::unusable("a variable is given as NAME=VALUE").hint("`=` is missing"));
     };
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || value.contains('\0') {
         return Err(Failure::unusable("a variable's name is `[A-Za-z_][A-Za-z0-9_]*`, and its value holds no NUL"));
     }
-    secrets.insert(format!("env.{name}"), Secret::new(value.to_owned()));
-    Ok(())
+    Ok((name, value))
+}
+
+fn once<T>(name: &str, before: Option<T>) -> Result<(), Failure> {
+    match before {
+        Some(_) => Err(Failure::unusable(format!("the variable `{name}` is given twice"))),
+        None => Ok(()),
+    }
 }
 
 /// `TOOL=POINTER`, several of a tool put together.

@@ -1,12 +1,20 @@
-//! Connections, catalogs and diagnoses, for people and for programs. No secret value is known here.
+//! Connections, catalogs and grants, for people and for programs. No secret value is known here.
+//!
+//! People get a few lines of each connection however much it offers; programs get all of it.
 
-use mcp::{Check, Diagnosis};
-use policy::{Catalog, Connection, Connections, Grant, Reach, Standing, Suspended};
+use std::collections::BTreeMap;
+
+use policy::{Catalog, Connection, Connections, Grant, Pinned, Reach, Standing, Suspended};
 use serde_json::{Value, json};
 use store::Place;
 
 use crate::client::DIM;
-use crate::terminal::{count, printable};
+use crate::terminal::{count, cut, printable, word};
+
+/// How many names stand in one line.
+const FEW: usize = 8;
+/// The longest command or address that is shown to people, in characters.
+const WIDTH: usize = 120;
 
 /// What somebody else wrote, so that it cannot steer a terminal.
 pub(super) fn name(text: &str) -> String {
@@ -24,29 +32,77 @@ fn target(reach: &Reach) -> String {
     }
 }
 
-/// Whether a grant holds, by what is stored.
-fn standing(grant: &Grant, connection: &Connection, catalog: &Catalog, record: &Connections) -> Option<&'static str> {
-    let enabled = Connection { enabled: true, ..connection.clone() };
-    match Standing::of(&grant.pinned.agent, &enabled, &grant.pinned.tool, (record, catalog)) {
-        Standing::Granted => None,
-        _ => Some(match grant.suspended {
-            Some(Suspended::Settings) => "suspended: the connection changed",
-            Some(Suspended::Definition) => "suspended: the tool changed",
-            None => "suspended: the tool is not offered as it was granted",
-        }),
+/// Why a grant does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    ConnectionChanged,
+    ToolChanged,
+    NotOffered,
+}
+
+impl Why {
+    /// By what is stored; `connection` is unknown for a mod, which only its session sees.
+    fn of(grant: &Grant, connection: Option<(&Connection, &Catalog)>, record: &Connections) -> Option<Self> {
+        let noted = grant.suspended.map(|suspended| match suspended {
+            Suspended::Settings => Self::ConnectionChanged,
+            Suspended::Definition => Self::ToolChanged,
+        });
+        let Some((connection, catalog)) = connection.filter(|_| noted.is_none()) else { return noted };
+        let enabled = Connection { enabled: true, ..connection.clone() };
+        match Standing::of(&grant.pinned.agent, &enabled, &grant.pinned.tool, (record, catalog)) {
+            Standing::Granted => None,
+            Standing::ToolChanged => Some(Self::ToolChanged),
+            _ => Some(Self::NotOffered),
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::ConnectionChanged => "connection_changed",
+            Self::ToolChanged => "tool_changed",
+            Self::NotOffered => "not_offered",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::ConnectionChanged => "suspended, because the connection changed",
+            Self::ToolChanged => "suspended, because the tool changed",
+            Self::NotOffered => "of no use, because the tool is not offered now",
+        }
     }
 }
 
+/// Grants, each with why it does not hold.
+type Granted<'r> = Vec<(&'r Grant, Option<Why>)>;
+
+/// The grants by connection, so that a long record is gone through once.
+fn by_connection<'r>(record: &'r Connections, catalogs: &[Catalog]) -> BTreeMap<&'r str, Granted<'r>> {
+    let known: BTreeMap<&str, (&Connection, &Catalog)> =
+        record.all().iter().zip(catalogs).map(|(one, catalog)| (one.id.as_str(), (one, catalog))).collect();
+    let mut all: BTreeMap<&str, Granted<'r>> = BTreeMap::new();
+    for grant in record.grants() {
+        let id = grant.pinned.connection.as_str();
+        all.entry(id).or_default().push((grant, Why::of(grant, known.get(id).copied(), record)));
+    }
+    all
+}
+
+fn granted_json(granted: &Granted<'_>) -> Value {
+    let one = |(grant, why): &(&Grant, Option<Why>)| {
+        json!({
+            "agent": grant.pinned.agent,
+            "tool": grant.pinned.tool,
+            "definition": grant.pinned.definition,
+            "suspended": why.map(Why::as_str),
+        })
+    };
+    Value::Array(granted.iter().map(one).collect())
+}
+
 pub(super) fn list_json(record: &Connections, catalogs: &[Catalog]) -> Value {
+    let mut grants = by_connection(record, catalogs);
     let one = |(connection, catalog): (&Connection, &Catalog)| {
-        let of = record.grants().iter().filter(|grant| grant.pinned.connection == connection.id);
-        let grants = of.map(|grant| {
-            json!({
-                "agent": grant.pinned.agent,
-                "tool": grant.pinned.tool,
-                "suspended": standing(grant, connection, catalog, record),
-            })
-        });
         json!({
             "id": connection.id,
             "name": connection.name,
@@ -54,21 +110,29 @@ pub(super) fn list_json(record: &Connections, catalogs: &[Catalog]) -> Value {
             "target": target(&connection.reach),
             "enabled": connection.enabled,
             "lifecycle": connection.lifecycle.as_str(),
+            "variables": connection.variables,
             "secrets": connection.secrets.keys().collect::<Vec<_>>(),
             "tools": catalog.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>(),
-            "granted_to": grants.collect::<Vec<_>>(),
+            "granted_to": granted_json(&grants.remove(connection.id.as_str()).unwrap_or_default()),
         })
     };
     let mut list: Vec<Value> = record.all().iter().zip(catalogs).map(one).collect();
-    let known = |id: &str| record.all().iter().any(|connection| connection.id == id);
     // Grants for mods, which belong to capsules and are no connections of the store.
-    for grant in record.grants().iter().filter(|grant| !known(&grant.pinned.connection)) {
-        list.push(json!({
-            "id": grant.pinned.connection,
+    let of_mod = |(id, granted): (&str, Granted<'_>)| {
+        json!({
+            "id": id,
+            "name": id,
             "transport": "mod",
-            "granted_to": [{"agent": grant.pinned.agent, "tool": grant.pinned.tool, "suspended": grant.suspended}],
-        }));
-    }
+            "target": null,
+            "enabled": true,
+            "lifecycle": "keep_alive",
+            "variables": {},
+            "secrets": [],
+            "tools": null,
+            "granted_to": granted_json(&granted),
+        })
+    };
+    list.extend(grants.into_iter().map(of_mod));
     Value::Array(list)
 }
 
@@ -76,44 +140,85 @@ pub(super) fn list(record: &Connections, catalogs: &[Catalog], place: &Place) ->
     if record.all().is_empty() && record.grants().is_empty() {
         return format!("no connections in {place}\n");
     }
+    let mut grants = by_connection(record, catalogs);
     let mut text = String::new();
     for (connection, catalog) in record.all().iter().zip(catalogs) {
         let off = if connection.enabled { "" } else { " (disabled)" };
         let tools = match catalog.tools.len() {
-            0 => "nothing known of its tools: `mur mcp discover`".to_owned(),
+            0 => format!("nothing known of its tools: `mur mcp discover {}`", connection.id),
             tools => count(tools as u64, "tool"),
         };
         text.push_str(&format!(
-            "{}  {}{off}\n  {} {}\n  {DIM}{tools}{DIM:#}\n",
+            "{}  {}{off}\n  {} {}\n  {DIM}{tools}{}{DIM:#}\n",
             connection.id,
             name(&connection.name),
             connection.reach.as_str(),
-            name(&target(&connection.reach)),
+            cut(&target(&connection.reach), WIDTH),
+            given(connection),
         ));
-        for grant in record.grants().iter().filter(|grant| grant.pinned.connection == connection.id) {
-            text.push_str(&granted_line(grant, standing(grant, connection, catalog, record)));
-        }
+        add_granted(&mut text, &grants.remove(connection.id.as_str()).unwrap_or_default());
     }
-    let known = |id: &str| record.all().iter().any(|connection| connection.id == id);
-    for grant in record.grants().iter().filter(|grant| !known(&grant.pinned.connection)) {
-        text.push_str(&format!("{}  (a mod)\n", name(&grant.pinned.connection)));
-        text.push_str(&granted_line(grant, grant.suspended.map(|_| "suspended")));
+    for (id, granted) in grants {
+        text.push_str(&format!("{}  (a mod of a capsule)\n", name(id)));
+        add_granted(&mut text, &granted);
     }
     text
 }
 
-fn granted_line(grant: &Grant, suspended: Option<&str>) -> String {
-    let suspended = suspended.map(|why| format!(" ({why})")).unwrap_or_default();
-    format!("  {} may call {}{suspended}\n", name(&grant.pinned.agent), name(&grant.pinned.tool))
+/// What its process or its address is given, without the values that are secret.
+fn given(connection: &Connection) -> String {
+    let clear = connection.variables.iter().map(|(key, value)| format!("{key}={}", cut(value, 40)));
+    let secret = connection.secrets.keys().map(|key| format!("{} (secret)", key.strip_prefix("env.").unwrap_or(key)));
+    let all: Vec<String> = clear.chain(secret).collect();
+    if all.is_empty() { String::new() } else { format!(", given {}", all.join(", ")) }
 }
 
-pub(super) fn updated(id: &str, suspended: usize) -> String {
-    format!("{id}: updated; {} suspended\n", count(suspended as u64, "grant"))
+/// A line for each agent, and another for what does not hold.
+fn add_granted(text: &mut String, granted: &Granted<'_>) {
+    let mut lines: BTreeMap<(&str, Option<Why>), Vec<&str>> = BTreeMap::new();
+    for (Grant { pinned, .. }, why) in granted {
+        lines.entry((&pinned.agent, *why)).or_default().push(&pinned.tool);
+    }
+    for ((agent, why), tools) in lines {
+        let why = why.map(|why| format!(" ({})", why.words())).unwrap_or_default();
+        text.push_str(&format!("  {} may call {}{why}\n", name(agent), few(&tools)));
+    }
 }
 
-pub(super) fn granted(agent: &str, id: &str, tools: &[String], verb: &str) -> String {
+/// The first of many names, and how many more there are.
+pub(super) fn few(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(FEW).map(|one| name(one)).collect();
+    let more = names.len().saturating_sub(FEW);
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
+
+pub(super) fn updated(id: &str, called: &str, suspended: usize) -> String {
+    let mut text = format!("{id}: updated; {} suspended\n", count(suspended as u64, "grant"));
+    if suspended > 0 {
+        let called = word(called);
+        text.push_str(&format!(
+            "look at it with `mur mcp discover {called}`, then grant what should stand: `mur mcp grant AGENT {called} TOOL`\n"
+        ));
+    } else {
+        text.push_str(&format!("look at it with `mur mcp discover {}`\n", word(called)));
+    }
+    text
+}
+
+pub(super) fn granted(agent: &str, id: &str, pinned: &[Pinned]) -> String {
+    let tool = |one: &Pinned| format!("{} (as of {})", name(&one.tool), short(&one.definition));
+    let tools: Vec<String> = pinned.iter().map(tool).collect();
+    format!("{} may call {} of {}\n", name(agent), tools.join(", "), name(id))
+}
+
+pub(super) fn revoked(agent: &str, id: &str, tools: &[String]) -> String {
     let tools: Vec<String> = tools.iter().map(|tool| name(tool)).collect();
-    format!("{} {verb} {} of {}\n", name(agent), tools.join(", "), name(id))
+    format!("{} may no longer call {} of {}\n", name(agent), tools.join(", "), name(id))
+}
+
+/// The beginning of a definition's digest, to compare with by eye.
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
 }
 
 pub(super) fn catalog_json(connection: &Connection, catalog: &Catalog, suspended: usize) -> Value {
@@ -125,7 +230,12 @@ pub(super) fn catalog(connection: &Connection, catalog: &Catalog, suspended: usi
     for tool in &catalog.tools {
         match &tool.unusable {
             Some(why) => text.push_str(&format!("\n{} (cannot be used: {})\n", name(&tool.name), name(why))),
-            None => text.push_str(&format!("\n{}\n  {DIM}{}{DIM:#}\n", name(&tool.name), name(&tool.description))),
+            None => text.push_str(&format!(
+                "\n{} {DIM}{}{DIM:#}\n  {DIM}{}{DIM:#}\n",
+                name(&tool.name),
+                short(&tool.definition),
+                name(&tool.description)
+            )),
         }
     }
     if suspended > 0 {
@@ -133,63 +243,6 @@ pub(super) fn catalog(connection: &Connection, catalog: &Catalog, suspended: usi
             "\n{} suspended, because the tool is another one now: grant it again if it still should be\n",
             count(suspended as u64, "grant")
         ));
-    }
-    text
-}
-
-fn step(check: Check) -> &'static str {
-    match check {
-        Check::Settings => "settings",
-        Check::Reach => "reach",
-        Check::Handshake => "handshake",
-        Check::Tools => "tools",
-    }
-}
-
-pub(super) fn diagnosis_json(connection: &Connection, diagnosis: &Diagnosis, stderr: &str) -> Value {
-    let passed = diagnosis
-        .passed
-        .iter()
-        .map(|(check, took)| json!({"step": step(*check), "ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX)}));
-    let failed = diagnosis.failed.as_ref().map(|(check, error)| {
-        json!({"step": step(*check), "code": error.code(), "message": error.to_string(), "hint": error.hint()})
-    });
-    let server = diagnosis
-        .info
-        .as_ref()
-        .map(|info| json!({"name": info.name, "version": info.version, "protocol": info.protocol}));
-    let unusable = diagnosis.unusable.iter().map(|(tool, why)| json!({"name": tool, "reason": why}));
-    json!({
-        "id": connection.id,
-        "passed": passed.collect::<Vec<_>>(),
-        "failed": failed,
-        "server": server,
-        "usable_tools": diagnosis.usable,
-        "unusable_tools": unusable.collect::<Vec<_>>(),
-        "stderr": stderr,
-    })
-}
-
-pub(super) fn diagnosis(connection: &Connection, diagnosis: &Diagnosis, stderr: &str) -> String {
-    let mut text = format!("{} {}\n", connection.id, name(&connection.name));
-    for (check, took) in &diagnosis.passed {
-        text.push_str(&format!("ok    {:<10} {} ms\n", step(*check), took.as_millis()));
-    }
-    if let Some(info) = &diagnosis.info {
-        text.push_str(&format!("      {} {} speaks {}\n", name(&info.name), name(&info.version), name(&info.protocol)));
-    }
-    match &diagnosis.failed {
-        Some((check, error)) => {
-            text.push_str(&format!("fail  {:<10} {} [{}]\n", step(*check), name(&error.to_string()), error.code()));
-            text.push_str(&format!("      {DIM}hint: {}{DIM:#}\n", error.hint()));
-        }
-        None => text.push_str(&format!("      {} can be called\n", count(diagnosis.usable as u64, "tool"))),
-    }
-    for (tool, why) in &diagnosis.unusable {
-        text.push_str(&format!("      {} cannot: {}\n", name(tool), name(why)));
-    }
-    if !stderr.trim().is_empty() {
-        text.push_str(&format!("      {DIM}it wrote: {}{DIM:#}\n", name(stderr.trim())));
     }
     text
 }
