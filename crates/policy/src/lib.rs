@@ -98,7 +98,7 @@ pub use gates::{ExecutionPolicy, Gates, Stamp, StructuralAction};
 pub use links::FileId;
 pub use projection::{Mask, Projection, Withheld};
 pub use protected::{
-    BindingError, Bindings, Consumer, Handle, ManagedReference, ProtectedStream, ProtectedValues, Resolve,
+    BindingError, Bindings, Consumer, Handle, Hidden, ManagedReference, ProtectedStream, ProtectedValues, Resolve,
     SensitiveType, Taken, TaskIdentity, Unresolved, Withholding, holds_handle,
 };
 pub use realpath::{Resolved, realpath};

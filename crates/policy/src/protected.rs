@@ -17,7 +17,9 @@ mod leaves;
 mod managed;
 mod marked;
 mod opening;
+mod piece;
 mod sieve;
+mod steering;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,6 +31,7 @@ use secrets::{Redactor, Secret};
 pub use binding::{BindingError, Bindings, holds_handle};
 pub use managed::{Consumer, ManagedReference, Resolve, Unresolved};
 pub(crate) use marked::{image_bytes, protect_parts};
+pub use piece::Hidden;
 pub use sieve::ProtectedStream;
 
 /// How many values a task holds at the most.
@@ -198,7 +201,7 @@ impl ProtectedValues {
     /// Takes a value in. It is redacted from here on, even if there is no room to keep it.
     pub(crate) fn take(&self, value: Secret, taken: &mut Taken) -> Result<Handle, Withholding> {
         let size = value.expose().len();
-        let redactor = self.lock().redactor.clone();
+        let redactor = self.redactor();
         if !is_everywhere(value.expose()) {
             redactor.learn(&value);
         }
@@ -226,6 +229,10 @@ impl ProtectedValues {
 
     pub(crate) fn find(&self, handle: &Handle) -> Option<Kept> {
         self.lock().kept.get(handle).cloned()
+    }
+
+    fn redactor(&self) -> Redactor {
+        self.lock().redactor.clone()
     }
 
     /// Learns a value that is given out at once and not kept.

@@ -38,6 +38,7 @@ pub use credential::{Credential, Lookup, Reference, Source, parse_reference};
 pub use error::{Error, Place};
 pub use keyring::{CredentialChange, CredentialEvent, CredentialObserver, Keyring};
 pub use live::LiveCredential;
+pub use matcher::MARK;
 pub use redact::{Redacted, Redactor};
 pub use secret::Secret;
 pub use stream::StreamRedactor;

@@ -20,7 +20,7 @@ use crate::window::Windows;
 use crate::{Secret, forms};
 
 /// What a value is replaced with.
-const MARK: &str = "[redacted]";
+pub const MARK: &str = "[redacted]";
 /// Values below this length, in bytes, are redacted only where they stand alone.
 const SHORT: usize = 6;
 /// Patterns from this length on are searched with larger strides.
@@ -56,6 +56,11 @@ impl Matcher {
         }
         let mark = mark(|| long.iter().chain(short.iter()));
         Self { long: Long::new(long), short: Short { values: short }, mark }
+    }
+
+    /// The length of the longest thing that is searched for.
+    pub(crate) fn longest(&self) -> usize {
+        self.long.patterns.iter().chain(self.short.values.iter()).map(<[u8]>::len).max().unwrap_or(0)
     }
 
     /// `[redacted]`, or the same between two separating characters.

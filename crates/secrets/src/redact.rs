@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -179,6 +179,19 @@ impl Redactor {
         self.matcher().is_none_or(|matcher| {
             matcher.long.find(view, stop).is_continue() && matcher.short.find(view, stop).is_continue()
         })
+    }
+
+    /// Where known values stand in these bytes, for whoever shows only a piece of them: a value that an end of the piece
+    /// goes through is recognised in no piece alone. In order, none overlapping another.
+    #[must_use]
+    pub fn places(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        self.matcher().map(|matcher| stage::both(&matcher.long, &matcher.short, bytes)).unwrap_or_default()
+    }
+
+    /// How many bytes before and behind a piece say whether its ends go through a value.
+    #[must_use]
+    pub fn reach(&self) -> usize {
+        self.matcher().map(|matcher| matcher.longest()).unwrap_or(0)
     }
 
     /// The search tables for all values known now; `None` while there is no value.

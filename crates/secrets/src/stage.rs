@@ -61,6 +61,12 @@ pub(crate) fn whole<'a>(patterns: &impl Patterns, mark: &[u8], text: &'a [u8]) -
     render(text, &spans, 0, text.len(), mark)
 }
 
+/// Where a whole text matches one of two sets.
+pub(crate) fn both(first: &impl Patterns, second: &impl Patterns, text: &[u8]) -> Vec<Range<usize>> {
+    let view = View::whole(text);
+    union([merge(first, view, 0), merge(second, view, 0)].concat())
+}
+
 /// The unions of overlapping matches, in order. `covered` bytes at the start count as matched.
 fn merge(patterns: &impl Patterns, view: View<'_>, covered: usize) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -71,6 +77,11 @@ fn merge(patterns: &impl Patterns, view: View<'_>, covered: usize) -> Vec<Range<
     if covered > 0 {
         found.push(0..covered);
     }
+    union(found)
+}
+
+/// Ranges that overlap, as one.
+pub(crate) fn union(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
     found.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(found.len());
     for range in found {

@@ -199,7 +199,7 @@ impl Session {
     async fn diff(&mut self, staged: bool) -> Result<RawResult, Halt> {
         let Changed { shown, withheld, listed } = self.changed(staged).await?;
         // Exactly what was judged is named: a path that changes only now, or is swapped in, is not shown.
-        let finished = if shown.is_empty() {
+        let mut finished = if shown.is_empty() {
             listed
         } else {
             let mut args = diff_args(staged);
@@ -231,7 +231,8 @@ impl Session {
         }
         text.push_str(&withheld_words(withheld));
         let command = if staged { "git diff --cached" } else { "git diff" };
-        Ok(RawResult::ok(text).with_facts(finished.facts("git", command)))
+        let taken = finished.taken();
+        Ok(RawResult::ok(text).with_facts(finished.facts("git", command)).with_taken(taken))
     }
 
     /// The changed paths. A rename is withheld when either of its names is.
@@ -304,8 +305,9 @@ impl Session {
             gateways: Vec::new(),
             stdin: with.stdin,
             timeout: self.processes.timeout,
+            // What has a log is shown as it is, and cut.
+            values: with.log.is_some().then(|| self.permit.values().clone()),
             log: with.log,
-            values: None,
         };
         let finished = proc::run(&self.processes, cleared, job, &mut self.cancel).await?;
         if finished.succeeded() {

@@ -3,11 +3,12 @@
 //! The first line says what is shown of how much; the content follows it byte for byte. A binary file
 //! is described instead, unless the agent asks for a range of it: then the bytes stand in hexadecimal.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
+use policy::{ActionKind, BadInput, Hidden, Operation, Proposal, ProtectedValues, RawResult};
 use serde::Deserialize;
 use serde_json::json;
 use vocab::StateEffect;
@@ -76,6 +77,7 @@ fn read(site: Site<'_>, given: &Given, range: Range) -> Result<RawResult, Stop> 
     let file = node.open(&cleared)?;
     let failed = |error| ToolError::io("read", given.written(), error);
     let bytes = read_range(&file, range.offset, range.max).map_err(failed)?;
+    let around = Around::read(site.permit.values(), &file, range.offset, &bytes).map_err(failed)?;
     let after = rustix::fs::fstat(&file).map_err(|errno| ToolError::os("read", given.written(), errno))?;
     let changed = Identity::of(&after) != node.identity();
     let size = u64::try_from(after.st_size).unwrap_or(0);
@@ -83,7 +85,39 @@ fn read(site: Site<'_>, given: &Given, range: Range) -> Result<RawResult, Stop> 
     if shown && !changed {
         site.permit.saw(&cleared, node.identity().stamp());
     }
-    Ok(tell(&Seen { given, range, size, changed }, &bytes))
+    Ok(tell(&Seen { given, range, size, changed, around }, &bytes))
+}
+
+/// What was read together with what stands around it in the file, which says what its ends go through.
+struct Around {
+    window: Vec<u8>,
+    /// Where in it that begins which was read.
+    start: usize,
+    hidden: Hidden,
+}
+
+impl Around {
+    fn read(values: &ProtectedValues, file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<Self> {
+        let reach = values.reach() as u64;
+        let first = offset.saturating_sub(reach);
+        let mut window = read_range(file, first, offset - first)?;
+        let start = window.len();
+        window.extend_from_slice(bytes);
+        window.extend(read_range(file, offset.saturating_add(bytes.len() as u64), reach)?);
+        let hidden = values.hidden(&window);
+        Ok(Self { window, start, hidden })
+    }
+
+    /// The first `length` bytes of what was read, as far as they can be shown.
+    fn text(&self, length: usize) -> Cow<'_, [u8]> {
+        self.hidden.piece(&self.window, self.start..self.start + length)
+    }
+
+    /// The same byte by byte; nothing where one must not be shown.
+    fn bytes(&self, length: usize) -> Vec<Option<u8>> {
+        let place = |at| self.window.get(at).copied().filter(|_| !self.hidden.covers(at));
+        (self.start..self.start + length).map(place).collect()
+    }
 }
 
 /// As many bytes from an offset as there are, up to `max`.
@@ -115,6 +149,7 @@ struct Seen<'a> {
     range: Range,
     size: u64,
     changed: bool,
+    around: Around,
 }
 
 fn tell(seen: &Seen<'_>, bytes: &[u8]) -> RawResult {
@@ -143,7 +178,11 @@ fn tell(seen: &Seen<'_>, bytes: &[u8]) -> RawResult {
     };
     let more = !shown.is_empty() && !reaches_end(shown.len());
     let mut head = header(&name, seen.size, offset, shown.len() as u64, more);
-    let (body, replaced) = if binary { (hexadecimal(offset, shown), 0) } else { text(shown) };
+    let (body, replaced) = if binary {
+        (hexadecimal(offset, &seen.around.bytes(shown.len())), 0)
+    } else {
+        text(&seen.around.text(shown.len()))
+    };
     if binary {
         head.push_str(" The file is binary: hexadecimal.");
     }
@@ -179,17 +218,21 @@ fn header(name: &str, size: u64, offset: u64, shown: u64, more: bool) -> String 
     }
 }
 
-/// Sixteen bytes a line: offset, hexadecimal, and the printable ones as text.
-fn hexadecimal(offset: u64, bytes: &[u8]) -> String {
+/// Sixteen bytes a line: offset, hexadecimal, and the printable ones as text. What must not be shown is `--`.
+fn hexadecimal(offset: u64, bytes: &[Option<u8>]) -> String {
     let mut dump = String::with_capacity(bytes.len() * 5);
     for (row, chunk) in bytes.chunks(16).enumerate() {
         let _ = write!(dump, "{:08x} ", offset.saturating_add(row as u64 * 16));
         for byte in chunk {
-            let _ = write!(dump, " {byte:02x}");
+            let _ = match byte {
+                Some(byte) => write!(dump, " {byte:02x}"),
+                None => write!(dump, " --"),
+            };
         }
         dump.extend(std::iter::repeat_n("   ", 16 - chunk.len()));
         dump.push_str("  ");
-        dump.extend(chunk.iter().map(|&byte| if (b' '..=b'~').contains(&byte) { char::from(byte) } else { '.' }));
+        let printable = |byte: &Option<u8>| byte.filter(|byte| (b' '..=b'~').contains(byte)).map_or('.', char::from);
+        dump.extend(chunk.iter().map(printable));
         dump.push('\n');
     }
     dump
@@ -201,7 +244,7 @@ mod tests {
 
     #[test]
     fn hexadecimal_lines_up() {
-        let dump = hexadecimal(16, b"\x00A~\xff");
-        assert_eq!(dump, format!("00000010  00 41 7e ff{}  .A~.\n", " ".repeat(36)));
+        let dump = hexadecimal(16, &[Some(0), Some(b'A'), None, Some(b'~'), Some(0xff)]);
+        assert_eq!(dump, format!("00000010  00 41 -- 7e ff{}  .A.~.\n", " ".repeat(33)));
     }
 }

@@ -4,12 +4,13 @@
 //! regex engine runs in linear time. Binary files are counted, not searched. The whole search has a
 //! budget, and what it did not cover is said.
 
+use std::cell::OnceCell;
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use fence::RuntimeWords;
-use policy::{ActionKind, BadInput, Operation, Proposal, RawResult};
+use policy::{ActionKind, BadInput, Hidden, Operation, Proposal, RawResult};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::FileType;
 use serde::Deserialize;
@@ -173,9 +174,14 @@ impl Hunt<'_> {
             file.take((limit + 1).saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
         }
         let whole = bytes.len() as u64 <= limit;
-        bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        found.budget -= bytes.len() as u64;
-        found.bytes += bytes.len() as u64;
+        let values = self.site.permit.values();
+        if !whole {
+            // What follows says what the last line is a part of.
+            file.take(values.reach() as u64).read_to_end(&mut bytes)?;
+        }
+        let searched = bytes.get(..usize::try_from(limit).unwrap_or(usize::MAX)).unwrap_or(&bytes);
+        found.budget -= searched.len() as u64;
+        found.bytes += searched.len() as u64;
         found.files += 1;
         if binary {
             found.binary += 1;
@@ -188,15 +194,17 @@ impl Hunt<'_> {
         let before = found.matches;
         let name = show::path(path);
         let mut number: u64 = 0;
-        for line in Lines(&bytes) {
+        let hidden = OnceCell::new();
+        for line in Lines::of(searched) {
             number += 1;
-            if let Some(at) = self.pattern.find(line) {
+            if let Some(at) = searched.get(line.clone()).and_then(|line| self.pattern.find(line)) {
                 if found.matches == found.max || found.lines.len() >= MAX_TEXT {
                     found.full = true;
                     break;
                 }
                 found.matches += 1;
-                let (shown, cut) = around(line, at.start());
+                let hidden = hidden.get_or_init(|| values.hidden(&bytes));
+                let (shown, cut) = around((&bytes, hidden), line, at.start());
                 found.cut_lines += u64::from(cut);
                 // Writing to a string cannot fail.
                 let _ = writeln!(found.lines, "{name}:{number}: {shown}");
@@ -207,27 +215,35 @@ impl Hunt<'_> {
     }
 }
 
-/// Lines without their endings.
-struct Lines<'a>(&'a [u8]);
+/// Where lines stand, without their endings.
+struct Lines<'a> {
+    text: &'a [u8],
+    done: usize,
+}
 
-impl<'a> Iterator for Lines<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
-        let (line, rest) = self.0.split_at(end);
-        self.0 = rest.get(1..).unwrap_or_default();
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
+impl<'a> Lines<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        Self { text, done: 0 }
     }
 }
 
-/// As much of a line as is shown, with the match in it, and whether that is less than all.
-fn around(line: &[u8], at: usize) -> (String, bool) {
+impl Iterator for Lines<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let rest = self.text.get(self.done..).filter(|rest| !rest.is_empty())?;
+        let (start, length) = (self.done, memchr::memchr(b'\n', rest).unwrap_or(rest.len()));
+        self.done += length + 1;
+        let line = rest.get(..length).unwrap_or(rest);
+        Some(start..start + line.strip_suffix(b"\r").unwrap_or(line).len())
+    }
+}
+
+/// As much of a line of a file as is shown, with what is `at` a place of it in it, and whether that is less than all.
+fn around((file, hidden): (&[u8], &Hidden), place: Range<usize>, at: usize) -> (String, bool) {
+    let line = file.get(place.clone()).unwrap_or_default();
     if line.len() <= MAX_LINE {
-        return (text(line).0, false);
+        return (text(&hidden.piece(file, place)).0, false);
     }
     let start = at.saturating_sub(MAX_LINE / 4);
     // Not within a character.
@@ -239,7 +255,8 @@ fn around(line: &[u8], at: usize) -> (String, bool) {
     if start > 0 {
         let _ = write!(shown, "[{} cut] ", show::bytes(start as u64));
     }
-    shown.push_str(&text(piece).0);
+    let from = place.start + start;
+    shown.push_str(&text(&hidden.piece(file, from..from + piece.len())).0);
     let behind = line.len() - start - piece.len();
     if behind > 0 {
         let _ = write!(shown, " [{} cut]", show::bytes(behind as u64));
@@ -320,15 +337,17 @@ mod tests {
     fn a_long_line_is_cut_around_its_match() {
         let line = format!("{}näh{}", "é".repeat(500), "x".repeat(1000));
         let at = line.find("näh").unwrap();
-        let (shown, cut) = around(line.as_bytes(), at);
+        let whole = |line: &str, at| around((line.as_bytes(), &Hidden::default()), 0..line.len(), at);
+        let (shown, cut) = whole(&line, at);
         assert!(cut && shown.contains("näh") && !shown.contains('\u{fffd}'), "{shown}");
         assert!(shown.starts_with("[900 bytes cut] é") && shown.ends_with("x [704 bytes cut]"), "{shown}");
-        assert_eq!(around(b"short", 0), ("short".to_owned(), false));
+        assert_eq!(whole("short", 0), ("short".to_owned(), false));
     }
 
     #[test]
     fn lines_lose_their_endings_and_nothing_else() {
-        let lines: Vec<&[u8]> = Lines(b"a\r\n\nb\rc\nd").collect();
+        let text = b"a\r\n\nb\rc\nd";
+        let lines: Vec<&[u8]> = Lines::of(text).map(|line| &text[line]).collect();
         assert_eq!(lines, [&b"a"[..], b"", b"b\rc", b"d"]);
     }
 }

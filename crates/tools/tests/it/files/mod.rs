@@ -3,6 +3,7 @@
 mod gate;
 mod links;
 mod patch;
+mod pieces;
 mod read;
 mod trees;
 mod write;
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fence::Source;
-use policy::{Facts, Outcome, Policy, Review, Rules, Tool, cancel_pair};
-use secrets::Redactor;
+use policy::{Facts, Gates, Outcome, Policy, ProtectedValues, Review, Rules, TaskIdentity, Tool, cancel_pair};
+use secrets::{Redactor, Secret};
 use serde_json::Value;
 use tempfile::TempDir;
 use tools::{BUILTIN_TOOLS, Environment, builtin_tools};
@@ -26,6 +27,7 @@ pub(crate) struct Desk {
     dir: TempDir,
     tools: Vec<Arc<dyn Tool>>,
     policy: Policy,
+    redactor: Redactor,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -58,9 +60,17 @@ impl Desk {
         let environment = Environment::open(base.join("root")).unwrap();
         let tools =
             builtin_tools(BUILTIN_TOOLS.iter().copied().filter(|name| name.starts_with("files_")), &environment);
+        let redactor = Redactor::new();
+        let values = ProtectedValues::new(TaskIdentity::default(), redactor.clone());
         let policy = Policy::new(rules(Rules::new(environment.root().to_owned())));
+        let policy = policy.for_task(Gates::default()).with_values(values);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { dir, tools: tools.unwrap(), policy, runtime }
+        Self { dir, tools: tools.unwrap(), policy, redactor, runtime }
+    }
+
+    /// Makes this a value that the session knows to be secret.
+    pub(crate) fn learn(&self, value: &str) {
+        self.redactor.learn(&Secret::new(value.to_owned()));
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -132,10 +142,7 @@ impl Desk {
         let (_canceler, cancel) = cancel_pair();
         match self.runtime.block_on(proposal.execution.run(permit, cancel)) {
             Outcome::Ran(raw) => {
-                let shown = raw
-                    .protect(&policy::ProtectedValues::default())
-                    .redact(&Redactor::new())
-                    .fence(&Source::tool("files"));
+                let shown = raw.protect(self.policy.values()).redact(&self.redactor).fence(&Source::tool("files"));
                 let Some(Part::Text(whole)) = shown.parts.first() else { panic!("no text: {shown:?}") };
                 let text = fence::parse(whole.as_str()).block.unwrap().content.to_owned();
                 let Facts { truncated, .. } = shown.facts;
