@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// Report what this host offers and what to do about the rest
     #[command(after_help = "Example:\n  mur doctor --json")]
     Doctor(JsonArgs),
+    /// Be a subagent; started by the tool `spawn_subagent` of a session, and by nobody else
+    #[command(hide = true)]
+    Subagent,
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  mur completions bash > ~/.local/share/bash-completion/completions/mur")]
     Completions(CompletionsArgs),

@@ -12,5 +12,6 @@ pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod send;
 pub(crate) mod stop;
+pub(crate) mod subagent;
 pub(crate) mod trace;
 pub(crate) mod watch;

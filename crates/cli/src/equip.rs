@@ -193,8 +193,8 @@ fn builtin(
                 manifest.capabilities.shell.allow.iter().map(|name| name.as_str().to_owned()).collect();
             Ok(vec![tools::shell_exec(environment, processes, &shells)])
         }
-        // These are made when the session is, of which their servers are a part.
-        (BuiltinTool::Mcp, _) => Ok(Vec::new()),
+        // These are made when the session is, of which their servers and subagents are a part.
+        (BuiltinTool::Mcp | BuiltinTool::SpawnSubagent, _) => Ok(Vec::new()),
         (BuiltinTool::GitStatus, Some(processes)) => Ok(vec![tools::git_status(environment, processes)]),
         (BuiltinTool::GitDiff, Some(processes)) => Ok(vec![tools::git_diff(environment, processes)]),
         (BuiltinTool::GitCommit, Some(processes)) => {

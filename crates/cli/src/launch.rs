@@ -4,16 +4,17 @@
 //! directories and records. A declared thing is honoured or the launch is refused. `mur check` takes the
 //! same steps as far as they make nothing.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use manifest::{BuiltinDriver, BuiltinTool, Capture, Loaded, Manifest, TaskAcceptance};
-use policy::{Policy, Rules, Tool};
+use policy::{Boundaries, Joined, Policy, Rules, Tool};
 use record::{Home, TraceKey};
 use runtime::{
-    Acceptance, AfterTask, Compaction, ContextDocument, Guidance, Lifecycle, Limits, Observer, Registry, Setup,
-    SkillEntry, system_prompt,
+    Acceptance, AfterTask, ChildSpec, Compaction, ContextDocument, ControlDeclared, Delegation, Guidance, Lifecycle,
+    Limits, Observer, ParentLink, Registry, Setup, SkillEntry, system_prompt,
 };
 use secrets::Redactor;
 use store::StoreConfig;
@@ -26,7 +27,7 @@ use crate::args::RunArgs;
 use crate::boundary::Boundary;
 use crate::choices::{self, Choices};
 use crate::connect::{self, LateConnectors, Sealed};
-use crate::credentials;
+use crate::credentials::{self, Credentials};
 use crate::equip::{self, Equipment, equip, missing_grant, scratch, try_tools};
 use crate::export::Export;
 use crate::failure::Failure;
@@ -34,6 +35,7 @@ use crate::place::{Belongings, given_workdir, made_workdir, real};
 use crate::resume::Earlier;
 use crate::scope::Scope;
 use crate::settings::{self, LateBoundaries};
+use crate::subagent::{self, Inherited};
 
 /// A session that is ready to start.
 pub(crate) struct Launch {
@@ -41,7 +43,8 @@ pub(crate) struct Launch {
     session: SessionId,
     home: Home,
     workdir: PathBuf,
-    address: Address,
+    /// Where the session, or the one at the top of those above it, answers.
+    own: Vec<SocketAddr>,
     export: Option<Export>,
     earlier: Option<Earlier>,
     context: Option<ContextId>,
@@ -57,11 +60,12 @@ pub(crate) struct Launch {
     belongings: Belongings,
     warnings: Vec<String>,
     boundary: Boundary,
+    /// The session that it is a subagent of.
+    parent: Option<ParentLink>,
 }
 
 /// What a session has around it.
 pub(crate) struct Surroundings {
-    pub(crate) address: Address,
     pub(crate) export: Option<Export>,
     pub(crate) belongings: Belongings,
     /// The servers of connections and mods; nothing for a capsule that may call none.
@@ -70,7 +74,7 @@ pub(crate) struct Surroundings {
 
 impl Launch {
     /// Reads, checks and resolves everything; makes the workdir last.
-    pub(crate) fn prepare(args: &RunArgs) -> Result<Self, Failure> {
+    pub(crate) fn prepare(args: &RunArgs) -> Result<(Self, Address), Failure> {
         let loaded = load(&args.path)?;
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
         let boundary = Boundary::find(&loaded.manifest, args.containment, Some(home.path()));
@@ -100,7 +104,7 @@ impl Launch {
             None => made_workdir(&loaded, &session, &home, &mut belongings)?,
         };
         belongings.scratch = scratch(&loaded.manifest)?;
-        let own = [address.socket()];
+        let own = vec![address.socket()];
         let shared = equip::Session {
             home: &real(&home),
             redactor: &redactor,
@@ -123,12 +127,12 @@ impl Launch {
         let export = Export::start(&loaded.manifest, &session, &redactor)?;
         let latest = earlier.as_ref().and_then(|earlier| earlier.contexts.last().cloned());
         let context = args.context.clone().or(latest);
-        Ok(Self {
+        let launch = Self {
             loaded,
             session,
             home,
             workdir,
-            address,
+            own,
             export,
             earlier,
             context,
@@ -144,6 +148,69 @@ impl Launch {
             belongings,
             warnings,
             boundary,
+            parent: None,
+        };
+        Ok((launch, address))
+    }
+
+    /// The same for a subagent: what its parent had declared at its own launch, in the directory and within the bounds
+    /// that it was given. It asks its parent for answers and for what holds, and has no address and no controller.
+    pub(crate) fn of_subagent(spec: &ChildSpec, parent: ParentLink, redactor: Redactor) -> Result<Self, Failure> {
+        let inherited = Inherited::read(&spec.inherited)?;
+        let loaded = inherited.manifest()?;
+        let home = Home::from_env().map_err(|error| record_failure(&error))?;
+        let boundary = Boundary::find(&loaded.manifest, inherited.class(), Some(home.path()));
+        boundary.require()?;
+        let store = settings::config(&home)?;
+        store.password().iter().for_each(|password| redactor.learn(password));
+        let declared = loaded.manifest.control.secrets.iter().map(|name| name.as_str().to_owned()).collect();
+        let credentials = Credentials::open(&home, declared, &redactor);
+        let gateways = credentials.gateways(&loaded.manifest)?;
+        let workdir = subagent::workdir(spec, &home)?;
+        let mut belongings = Belongings::default();
+        belongings.scratch = scratch(&loaded.manifest)?;
+        let shared = equip::Session {
+            home: &real(&home),
+            redactor: &redactor,
+            gateways: &gateways,
+            boundary: &boundary,
+            own: &inherited.own,
+        };
+        let Equipment { tools, processes, rules, .. } =
+            equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &shared)?;
+        let rules = inherited.read_only.iter().fold(rules, |rules, path| rules.read_only(path));
+        let guidance = guidance(&loaded.manifest);
+        let system = system_prompt(Some(&subagent::prompt(spec)), &guidance.documents, &guidance.skills);
+        let choices = Choices {
+            all: vec![parent.choice()],
+            declared: ControlDeclared::default(),
+            credentials,
+            warnings: Vec::new(),
+        };
+        let mods = connect::mods(&loaded)?;
+        let export = Export::start(&loaded.manifest, &spec.session, &redactor)?;
+        Ok(Self {
+            session: spec.session.clone(),
+            own: inherited.own,
+            earlier: None,
+            context: None,
+            warnings: Vec::new(),
+            parent: Some(parent),
+            loaded,
+            home,
+            workdir,
+            export,
+            choices,
+            redactor,
+            tools,
+            processes,
+            mods,
+            rules,
+            store,
+            system,
+            guidance,
+            belongings,
+            boundary,
         })
     }
 
@@ -153,10 +220,6 @@ impl Launch {
 
     pub(crate) fn capsule(&self) -> (&str, &str) {
         (self.loaded.manifest.name.as_str(), self.loaded.manifest.version.as_str())
-    }
-
-    pub(crate) fn url(&self) -> String {
-        self.address.url()
     }
 
     /// The conversation that the first task goes on with.
@@ -203,7 +266,9 @@ impl Launch {
     /// What the capsule may reach here, for the record.
     pub(crate) async fn scope(&self) -> serde_json::Value {
         let places = (self.workdir.as_path(), self.home.path());
-        Scope::new(&self.loaded, &self.boundary, places, &self.store).await.to_json()
+        let scope = Scope::new(&self.loaded, &self.boundary, places, &self.store).await;
+        let bound = self.parent.as_ref().map(|_| self.rules.read_only_paths());
+        bound.into_iter().fold(scope, Scope::with_read_only).to_json()
     }
 
     /// The servers that the agent may have called, as this policy lets them start.
@@ -242,13 +307,14 @@ impl Launch {
         contexts.extend(self.context.clone());
         let (name, version) = self.capsule();
         let (name, version) = (name.to_owned(), version.to_owned());
-        let boundaries = Arc::new(LateBoundaries::new(self.store.clone(), &self.workdir));
-        let mut policy = Policy::with_boundaries(self.rules.clone(), boundaries);
+        let boundaries = self.boundaries();
+        let mut policy = Policy::with_boundaries(self.rules.clone(), Arc::clone(&boundaries));
         let hub = self.hub(&policy);
         if let Some(hub) = &hub {
             policy = policy.with_connectors(&name, Arc::<Hub>::clone(hub)).with_resolver(Arc::<Hub>::clone(hub));
         }
         self.tools.extend(hub.iter().flat_map(tools::mcp_tools));
+        let delegation = self.delegation(boundaries);
         let setup = Setup {
             capsule: (name, version),
             scripted: self.is_scripted(),
@@ -281,8 +347,34 @@ impl Launch {
             effective_grants: Some(scope),
             resumed_from,
             contexts,
+            delegation,
+            parent: self.parent,
         };
-        (setup, Surroundings { address: self.address, export: self.export, belongings: self.belongings, hub })
+        (setup, Surroundings { export: self.export, belongings: self.belongings, hub })
+    }
+
+    /// The hard blocks: the store's, and those of the sessions above.
+    fn boundaries(&self) -> Arc<dyn Boundaries> {
+        let own: Arc<dyn Boundaries> = Arc::new(LateBoundaries::new(self.store.clone(), &self.workdir));
+        match &self.parent {
+            None => own,
+            Some(parent) => Arc::new(Joined::new(vec![own, parent.boundaries()])),
+        }
+    }
+
+    /// What the session needs to have subagents, if it may have some.
+    fn delegation(&self, boundaries: Arc<dyn Boundaries>) -> Option<Delegation> {
+        let manifest = &self.loaded.manifest;
+        let spawn = manifest.capabilities.spawn.as_ref().filter(|_| manifest.grants(BuiltinTool::SpawnSubagent))?;
+        let inherited = Inherited::of(&self.loaded, &self.rules, self.boundary.held.as_ref(), &self.own);
+        Some(Delegation {
+            children: Arc::new(subagent::Starter::new(&self.redactor)),
+            boundaries,
+            max_depth: spawn.max_depth,
+            max_children: spawn.max_children,
+            timeout: Duration::from_secs(spawn.timeout_secs),
+            inherited: inherited.to_json(),
+        })
     }
 }
 

@@ -30,6 +30,7 @@ mod results;
 mod resume;
 mod scope;
 mod settings;
+mod subagent;
 mod task;
 mod terminal;
 mod ways;
@@ -118,6 +119,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Fence(FenceCommand::Parse(args)) => commands::fence::parse(&args),
         Command::Fence(FenceCommand::Scan(args)) => commands::fence::scan(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Subagent => commands::subagent::run(),
         Command::Completions(args) => commands::completions::run(&args),
     }
 }

@@ -139,7 +139,7 @@ pub(crate) fn made_workdir(
 }
 
 /// The records lie outside every workdir, and no workdir lies among them.
-fn apart(workdir: &Path, home: &Home) -> Result<(), Failure> {
+pub(crate) fn apart(workdir: &Path, home: &Home) -> Result<(), Failure> {
     let home = real(home);
     let (inner, outer, hint) = if workdir.starts_with(&home) {
         ("the workdir", "the runtime's own home", "choose another `--workdir`")

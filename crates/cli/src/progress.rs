@@ -140,6 +140,11 @@ impl Observer for Progress {
                 self.warn(format_args!("{yellow}warning[{code}]{yellow:#}: {}", printable(text)));
             }
             Frame::Summarising => self.note(format_args!("older turns are being summarised")),
+            Frame::Subagent(progress) => {
+                let indent = usize::try_from(progress.depth).unwrap_or(1) * 2;
+                let (text, gap) = (progress.to_string(), "");
+                self.note(format_args!("{DIM}{gap:indent$}{}{DIM:#}", printable(&text)));
+            }
             Frame::TurnEnded { tool_calls } => {
                 self.end_line();
                 if *tool_calls > 0 {

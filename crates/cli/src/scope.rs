@@ -97,6 +97,12 @@ impl Scope {
         }
     }
 
+    /// The same where these paths are read-only: a subagent's are its parent's.
+    pub(crate) fn with_read_only(mut self, paths: &[PathBuf]) -> Self {
+        self.read_only_paths = shown(paths.iter().cloned());
+        self
+    }
+
     /// The report as one JSON object.
     pub(crate) fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()

@@ -236,6 +236,8 @@ fn setup(home: Home) -> Setup {
         effective_grants: None,
         resumed_from: None,
         contexts: Vec::new(),
+        delegation: None,
+        parent: None,
     }
 }
 

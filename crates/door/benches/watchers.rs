@@ -153,6 +153,8 @@ fn session(took: Arc<Mutex<Vec<u64>>>) -> (Session, SessionHandle, tempfile::Tem
         effective_grants: None,
         resumed_from: None,
         contexts: Vec::new(),
+        delegation: None,
+        parent: None,
     };
     let session = Session::start(setup).unwrap();
     let handle = session.handle();

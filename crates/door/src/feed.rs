@@ -219,6 +219,7 @@ impl Feed {
                 vec![form.artifact_update(of, form.tool(artifact, cut), (false, true))]
             }
             StreamEvent::Artifact(_)
+            | StreamEvent::Subagent(_)
             | StreamEvent::Text { .. }
             | StreamEvent::Thinking { .. }
             | StreamEvent::ToolCallStarted { .. }

@@ -47,7 +47,12 @@ impl Fault {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let retryable = match kind {
             Kind::RateLimit | Kind::Overloaded | Kind::Network | Kind::CutStream | Kind::Server => true,
-            Kind::Auth | Kind::InvalidRequest | Kind::ContextTooLong | Kind::BadResponse | Kind::Script => false,
+            Kind::Auth
+            | Kind::InvalidRequest
+            | Kind::ContextTooLong
+            | Kind::BadResponse
+            | Kind::Script
+            | Kind::SpendCeiling => false,
         };
         Self { kind, detail: detail.into(), quote: None, status: None, retry_after: None, retryable }
     }
@@ -85,6 +90,7 @@ impl Fault {
             Kind::Overloaded => "is overloaded",
             Kind::InvalidRequest => "refused the request",
             Kind::Script => "left its script",
+            Kind::SpendCeiling => "may not spend more",
             Kind::ContextTooLong => "says that the conversation is too long for the model",
             Kind::Network => "did not get the request in time",
             Kind::BadResponse => "gave an answer that is none",

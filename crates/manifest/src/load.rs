@@ -32,6 +32,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The text of the file, as it was read.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.document.source.text()
+    }
+
     /// Where a field stands, by its path as diagnostics show it, such as `artifacts[0].gateway`.
     #[must_use]
     pub fn place(&self, field: &str) -> Option<Place> {

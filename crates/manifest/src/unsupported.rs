@@ -26,8 +26,6 @@ const ROWS: &[(&str, When, &str)] = &[
     ("artifacts[].runtime", Is("hook"), "hooks are not called"),
     ("artifacts[].capabilities", Declared, "grants of single artifacts are not enforced"),
     ("inference.transport", Is("process"), "coding CLIs are not run as the loop"),
-    ("capabilities.tools[]", Is("spawn_subagent"), "the built-in tool is not offered"),
-    ("capabilities.spawn", Declared, "subagents are not started"),
     ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
     ("capabilities.peers", Declared, "other capsules are not called"),
     ("lifecycle.shell_grace_secs", IsNot("0"), "commands do not go on in the background"),

@@ -131,6 +131,10 @@ pub enum ActionKind {
     McpCapabilities,
     /// Call a tool of a connection.
     McpCall,
+    /// Hand work to a subagent.
+    SpawnSubagent,
+    /// Report to the session above, and end.
+    FinishSubagent,
 }
 
 impl ActionKind {
@@ -157,6 +161,8 @@ impl ActionKind {
             Self::McpProviders => "mcp_providers",
             Self::McpCapabilities => "mcp_capabilities",
             Self::McpCall => "mcp_call",
+            Self::SpawnSubagent => "spawn_subagent",
+            Self::FinishSubagent => "finish_subagent",
         }
     }
 }

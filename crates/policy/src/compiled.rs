@@ -18,7 +18,7 @@ use commands::CommandSet;
 pub(crate) use paths::PathSet;
 
 use crate::boundaries::Unreadable;
-use crate::document::{Base, Document, Operations, Subject};
+use crate::document::{self, Base, Document, Operations, Subject};
 use crate::links::{FileId, LinkIndex};
 use crate::realpath::{Found, Resolved, find, find_for_process};
 use crate::shell::{Analysis, MAX_ENTRIES, expand};
@@ -97,6 +97,19 @@ impl Compiled {
     #[must_use]
     pub fn join<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         Self { layers: all.into_iter().flat_map(|one| one.layers.iter().cloned()).collect() }
+    }
+
+    /// Each document that stands in this, with what its relative patterns are taken under: what a subagent is told of
+    /// the boundaries that it works within.
+    pub fn documents(&self) -> impl Iterator<Item = (serde_json::Value, &Base)> {
+        self.layers.iter().map(|layer| (document::to_json(&layer.rules), &layer.base))
+    }
+
+    /// Whether this was compiled from the very same documents as another.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.layers.len() == other.layers.len()
+            && self.layers.iter().zip(&other.layers).all(|(one, two)| Arc::ptr_eq(one, two))
     }
 
     /// Whether no enabled rule is there.

@@ -198,9 +198,14 @@ impl Document {
     /// their fixed order.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let rules: Vec<Value> = self.rules.iter().map(HardBlock::to_json).collect();
-        json!({"version": 1, "hardBlocks": rules})
+        to_json(&self.rules)
     }
+}
+
+/// A document of these rules.
+pub(crate) fn to_json(rules: &[HardBlock]) -> Value {
+    let rules: Vec<Value> = rules.iter().map(HardBlock::to_json).collect();
+    json!({"version": 1, "hardBlocks": rules})
 }
 
 impl HardBlock {

@@ -4,7 +4,7 @@
 //! and unverified work from being committed. A shell can get around them, and hard blocks are what
 //! forbids. Everything here is data about one task; nothing is read from the file system.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::Blocker;
@@ -61,6 +61,8 @@ pub struct Gates {
     action: StructuralAction,
     verify: Vec<String>,
     seen: HashMap<PathBuf, Stamp>,
+    /// Files that its tools, or those of its subagents, wrote or removed.
+    changed: BTreeSet<PathBuf>,
     /// Whether a verification succeeded and nothing has changed since.
     verified: bool,
 }
@@ -80,7 +82,18 @@ impl Gates {
     /// The task wrote this file, which is now so.
     pub fn wrote(&mut self, real: &Path, stamp: Stamp) {
         self.seen.insert(real.to_owned(), stamp);
+        self.changed(real);
+    }
+
+    /// A file was written or removed, by a tool or by a subagent's.
+    pub fn changed(&mut self, real: &Path) {
+        self.changed.insert(real.to_owned());
         self.verified = false;
+    }
+
+    /// The files that were, in the order of their names.
+    pub fn changed_files(&self) -> impl Iterator<Item = &Path> {
+        self.changed.iter().map(PathBuf::as_path)
     }
 
     /// The task changed something else: it deleted or moved a file, or ran a program that may have.

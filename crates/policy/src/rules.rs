@@ -64,8 +64,9 @@ impl Rules {
         &self.operator_home
     }
 
-    /// The paths below which nothing may be changed.
-    pub(crate) fn read_only_paths(&self) -> &[PathBuf] {
+    /// The paths below which nothing may be changed: absolute, each by its name and by what the name leads to.
+    #[must_use]
+    pub fn read_only_paths(&self) -> &[PathBuf] {
         &self.read_only
     }
 

@@ -7,5 +7,5 @@ mod writer;
 
 pub use compact::compact;
 pub use pair::pair_up;
-pub use reader::ConversationReader;
-pub use writer::{ConversationWriter, Reopened};
+pub use reader::{ConversationReader, message_from_line};
+pub use writer::{ConversationWriter, Reopened, message_line};

@@ -13,6 +13,7 @@ pub use field::{Body, CallId, EventSpec, KeyRule, KeySpec, ReviewTarget, TargetO
 pub use table::{
     ActionReview, CallDenied, Compaction, ControlApplied, ControlChange, ControlRefused, EVENTS, Event,
     GatewayCredential, Inference, InferenceError, InputReceived, InputRequired, RequestRouted, SessionEnd,
-    SessionStart, Shell, SkillCall, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, reference_markdown,
+    SessionStart, Shell, SkillCall, SubagentEnd, SubagentStart, TaskEnd, TaskReceived, TaskStart, ToolCallEvent,
+    reference_markdown,
 };
-pub use words::{CallStatus, Capture, Decision, ReviewPhase, Verdict};
+pub use words::{CallStatus, Capture, Decision, ReviewPhase, SubagentStatus, Verdict};

@@ -11,7 +11,7 @@
 //! # let dir = tempfile::tempdir()?;
 //! # let start = record::SessionStart {
 //! #     mur_version: "0.1.0", capsule: "demo", capsule_version: "0.1.0", pid: 1, workdir: dir.path(), driver: "scripted",
-//! #     model: "script", scripted: Some(true), capture: Capture::Content, tools: &[], resumed_from: None, control: None,
+//! #     model: "script", scripted: Some(true), capture: Capture::Content, tools: &[], resumed_from: None, parent: None, control: None,
 //! #     inference_choices: None, effective_grants: None,
 //! # };
 //! # let end = SessionEnd {
@@ -62,14 +62,17 @@ mod regular;
 mod running;
 mod trace;
 
-pub use conversation::{ConversationReader, ConversationWriter, Reopened, compact, pair_up};
+pub use conversation::{
+    ConversationReader, ConversationWriter, Reopened, compact, message_from_line, message_line, pair_up,
+};
 pub use digest::Digest;
 pub use error::{Error, LineFault, Unsafe};
 pub use event::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, EventSpec, GatewayCredential, Inference, InferenceError, InputReceived,
     InputRequired, KeyRule, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell,
-    SkillCall, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, Verdict, reference_markdown,
+    SkillCall, SubagentEnd, SubagentStart, SubagentStatus, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent,
+    Verdict, reference_markdown,
 };
 pub use home::Home;
 pub use key::{PublicKey, TraceKey};

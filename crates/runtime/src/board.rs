@@ -142,7 +142,7 @@ impl Board {
             Acceptance::Queue => waiting,
         } + usize::from(self.active.is_some());
         match (source, lifecycle.acceptance) {
-            (TaskSource::Cli, _) => Ok(()),
+            (TaskSource::Cli | TaskSource::Parent, _) => Ok(()),
             (TaskSource::A2a, Acceptance::None) => {
                 Err("this capsule takes no tasks at its address (`lifecycle.task_acceptance: none`)".to_owned())
             }

@@ -14,24 +14,29 @@ use record::{
 };
 use secrets::{Redactor, Vault};
 use tokio::sync::Notify;
-use vocab::{Clock, ContextId, Driver, EndStatus, Message, Part, SessionId, TaskId, TaskState, TraceContext, Trust};
+use vocab::{
+    Clock, ContextId, Driver, EndStatus, Message, Origin, Part, SessionId, TaskId, TaskSource, TaskState, TraceContext,
+    Trust,
+};
 
-use crate::Observer;
 use crate::board::{Board, Said, Work};
 use crate::compaction::Compaction;
 use crate::control::{Control, ControlDeclared, DriverChoice};
 use crate::credentials::CredentialTrace;
 use crate::gauge::Gauge;
+use crate::handle::{NewTask, RequestError};
 use crate::handle::{SessionHandle, SessionInfo, Shared, unrun};
 use crate::lifecycle::Lifecycle;
 use crate::outbox::{Outbox, Place, lookalikes, millis};
 use crate::registry::Registry;
 use crate::route::{Guidance, Route};
 use crate::run::Run;
-use crate::session::{End, Limits};
+use crate::session::{Closing, End, Limits};
+use crate::subagent::{Delegation, Ended, FINISH, Family, Finish, ParentLink};
 use crate::switch::SwitchDriver;
 use crate::talk::Talk;
 use crate::telemetry::{Span, Telemetry};
+use crate::{Caller, Claim, Observer};
 
 /// Everything that a session is made of.
 pub struct Setup {
@@ -89,6 +94,10 @@ pub struct Setup {
     pub resumed_from: Option<SessionId>,
     /// Conversations of before that tasks may go on with.
     pub contexts: Vec<ContextId>,
+    /// What it needs to have subagents; nothing for one that may have none.
+    pub delegation: Option<Delegation>,
+    /// The session that it is a subagent of.
+    pub parent: Option<ParentLink>,
 }
 
 /// How a task ended, with what it took.
@@ -134,9 +143,13 @@ pub struct Session {
     began: Instant,
     span: TraceContext,
     meter: Meter,
+    /// The session that it is a subagent of.
+    parent: Option<ParentLink>,
     tasks: u32,
     tally: Tally,
     worst: EndStatus,
+    /// Files that the last task changed.
+    changed: Vec<PathBuf>,
 }
 
 /// What a session's tasks hand on to each other: they run one after the other, so there is one remainder.
@@ -162,11 +175,20 @@ pub(crate) struct Fixed {
     pub(crate) compaction: Option<Compaction>,
     /// Whether somebody measures, so that calls pass their span on.
     pub(crate) measured: bool,
+    /// What its subagents share.
+    pub(crate) family: Option<Arc<Family>>,
+    /// Where its report goes, if it is a subagent itself.
+    pub(crate) finish: Option<Arc<Finish>>,
 }
 
 impl Fixed {
     pub(crate) fn driver(&self, choice: usize) -> Option<&Arc<dyn Driver>> {
         self.control.choices().get(choice).map(|choice| &choice.driver)
+    }
+
+    /// What ends a task.
+    pub(crate) fn closing(&self) -> Closing {
+        if self.finish.is_some() { Closing::Report(FINISH) } else { Closing::Reply }
     }
 
     pub(crate) fn has_alternates(&self) -> bool {
@@ -198,6 +220,19 @@ impl Session {
         if sees_agent {
             registry.add(SwitchDriver::tool(&control));
         }
+        let parent = setup.parent;
+        let family = setup.delegation.map(|delegation| {
+            let who = (&setup.session, setup.capsule.0.as_str());
+            Family::new(delegation, who, parent.as_ref(), (&control, &outbox), setup.limits)
+        });
+        if let Some(tool) = family.as_ref().and_then(Family::tool) {
+            registry.add(tool);
+        }
+        let finish = parent.is_some().then(Arc::<Finish>::default);
+        if let Some(finish) = &finish {
+            registry.add(finish.tool());
+        }
+        let ancestor = parent.as_ref().and_then(|parent| serde_json::to_value(&parent.spec().parent).ok());
         let (declared, offered) = (control.on_record(), control.choices_on_record());
         let primary = control.choices().first();
         let tools: Vec<&str> = registry.specs().iter().map(|spec| spec.name.as_str()).collect();
@@ -213,6 +248,7 @@ impl Session {
             capture: setup.capture,
             tools: &tools,
             resumed_from: setup.resumed_from.as_ref(),
+            parent: ancestor.as_ref(),
             control: declared.as_ref(),
             inference_choices: offered.as_ref(),
             effective_grants: setup.effective_grants.as_ref(),
@@ -235,6 +271,8 @@ impl Session {
             limits: setup.limits,
             compaction: setup.compaction,
             measured,
+            family,
+            finish,
         };
         let meter = Meter { spent: 0, gauges: vec![Gauge::default(); control.choices().len()] };
         let (name, version) = setup.capsule;
@@ -254,10 +292,44 @@ impl Session {
             began: Instant::now(),
             span,
             meter,
+            parent,
             tasks: 0,
             tally: Tally::default(),
             worst: EndStatus::Ok,
+            changed: Vec::new(),
         })
+    }
+
+    /// Runs the task of a subagent, tells the session above how it ended, and writes the last line. One that is no
+    /// subagent does nothing.
+    ///
+    /// # Errors
+    /// [`RequestError`] when its task is not taken, [`RecordError`] when a record cannot be written.
+    pub async fn delegated(mut self) -> Result<(), RequestError> {
+        let Some(parent) = self.parent.clone() else { return Ok(()) };
+        let spec = parent.spec();
+        let task = NewTask {
+            text: spec.task.clone(),
+            source: TaskSource::Parent,
+            claim: Some(Claim { origin: Origin::Peer, trust: Some(spec.trust) }),
+            context: None,
+            traceparent: spec.span(),
+            message_id: None,
+            action: None,
+        };
+        let handle = self.handle();
+        let view = handle.submit(Caller::Operator, task)?;
+        parent.obey(handle, view.id);
+        let mut ended = None;
+        let served = self.serve(&mut |report| ended = Some(report.clone())).await;
+        let reported = self.fixed.finish.as_ref().and_then(|finish| finish.report());
+        let changed = std::mem::take(&mut self.changed);
+        let fault = served.as_ref().err().map(ToString::to_string);
+        let finished = self.finish(fault.as_deref());
+        if let Some(task) = ended {
+            parent.report(Ended { reported, task, changed }).await;
+        }
+        served.and(finished).map_err(RequestError::Record)
     }
 
     /// The session from outside.
@@ -343,7 +415,9 @@ impl Session {
         let values = ProtectedValues::new(identity(shared, &work), shared.outbox.redactor().clone());
         let gates = Gates::new(action, self.fixed.verify.clone());
         let policy = self.fixed.policy.for_task(gates).with_values(values.clone());
-        let mut run = Run::new(&self.fixed, shared, (talk, policy), (place, message.id), &mut self.meter);
+        let changes = policy.clone();
+        let place = (place, message.id, work.trust);
+        let mut run = Run::new(&self.fixed, shared, (talk, policy), place, &mut self.meter);
         let end = run.drive(&mut stop).await;
         // However it ended, and whoever still holds a permit of it.
         values.end();
@@ -351,6 +425,7 @@ impl Session {
         shared.leave(&work.context);
         let report = run.finish(end)?;
         self.tally.add(report.tally);
+        self.changed = changes.changed_files();
         Ok(report)
     }
 

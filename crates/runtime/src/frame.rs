@@ -7,6 +7,8 @@ use std::time::Duration;
 use policy::Shown;
 use vocab::{DriverError, EndStatus, TaskId};
 
+use crate::SubagentProgress;
+
 /// One thing that happened in a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Frame<'a> {
@@ -50,6 +52,8 @@ pub enum Frame<'a> {
     },
     /// Older turns of the conversation are being summarised.
     Summarising,
+    /// Something is going on in a subagent, of this session or further down.
+    Subagent(&'a SubagentProgress),
     /// A turn of the model is complete: no further text of it comes.
     TurnEnded {
         /// Whether tool calls follow.

@@ -38,6 +38,7 @@ mod scrub;
 mod session;
 mod stop;
 mod stream;
+mod subagent;
 mod summarise;
 mod summary;
 mod switch;
@@ -59,6 +60,10 @@ pub use lifecycle::{Acceptance, AfterTask, Lifecycle};
 pub use prompt::{ContextDocument, SkillEntry, system_prompt};
 pub use registry::{MissingGrant, Registry};
 pub use route::Guidance;
-pub use session::{Effect, End, Estimate, Event, Group, Limits, StopCause, Summary, TaskLoop};
+pub use session::{Closing, Effect, End, Estimate, Event, Group, Limits, StopCause, Summary, TaskLoop};
 pub use stream::{Batch, FRAMES_KEPT, Stream, StreamArtifact, StreamEvent, StreamFrame};
+pub use subagent::{
+    Ancestor, ChildFault, ChildProcess, ChildSpec, Children, Delegation, ModelSpec, ParentGone, ParentLink,
+    SubagentProgress,
+};
 pub use telemetry::{Span, Telemetry};

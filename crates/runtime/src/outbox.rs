@@ -134,6 +134,7 @@ impl Outbox {
                 millis(delay)
             )),
             Frame::Summarising => working("older turns of the conversation are being summarised".to_owned()),
+            Frame::Subagent(progress) => StreamEvent::Subagent(Box::new(progress.clone())),
             Frame::Warning { code, text } => working(format!("{code}: {text}")),
             Frame::Working
             | Frame::ToolRunning { .. }

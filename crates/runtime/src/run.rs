@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use policy::{Policy, cancel_pair};
 use record::{Body, Decision, Error as RecordError, Inference, TaskEnd};
-use vocab::{CallParams, EndStatus, EventId, MessageId, Reply};
+use vocab::{CallParams, DriverErrorKind, EndStatus, EventId, MessageId, Reply, Trust};
 
 use crate::Frame;
 use crate::board::Said;
@@ -21,6 +21,7 @@ use crate::relay::{Relay, redacted};
 use crate::scrub::scrub;
 use crate::session::{Effect, End, Event, Group, TaskLoop};
 use crate::stop::StopSignal;
+use crate::subagent::Reported;
 use crate::summarise::Pending;
 use crate::talk::Talk;
 use crate::telemetry::Span;
@@ -32,6 +33,8 @@ pub(crate) struct Run<'s> {
     pub(crate) talk: Talk,
     /// What its calls may do, with the gates of this task.
     policy: Policy,
+    /// The task's class.
+    trust: Trust,
     pub(crate) place: Place,
     pub(crate) start: EventId,
     /// The task's own message.
@@ -51,7 +54,7 @@ impl<'s> Run<'s> {
         fixed: &'s Fixed,
         shared: &'s Shared,
         (talk, policy): (Talk, Policy),
-        (place, message): (Place, MessageId),
+        (place, message, trust): (Place, MessageId, Trust),
         meter: &'s mut Meter,
     ) -> Self {
         Self {
@@ -59,10 +62,11 @@ impl<'s> Run<'s> {
             shared,
             talk,
             policy,
+            trust,
             start: place.parent.clone(),
             place,
             message,
-            state: TaskLoop::new(fixed.limits, meter.spent),
+            state: TaskLoop::new(fixed.limits, meter.spent).closing(fixed.closing()),
             tally: Tally::default(),
             began: Instant::now(),
             settings: fixed.control.snapshot(),
@@ -141,7 +145,10 @@ impl Run<'_> {
             Ok(Err(error)) => {
                 let error = redacted(error, self.shared.outbox.redactor());
                 let sentence = format!("{error}; {}", error.hint());
-                Ok(self.step(Event::InferenceFailed(sentence)))
+                Ok(self.step(match error.kind {
+                    DriverErrorKind::SpendCeiling => Event::OverCeiling(sentence),
+                    _ => Event::InferenceFailed(sentence),
+                }))
             }
             Ok(Ok(reply)) => self.answered(reply, Span { context: span, parent: None, took: began.elapsed() }),
         }
@@ -198,6 +205,12 @@ impl Run<'_> {
     async fn run_tools(&mut self, groups: &[Group], stop: &mut StopSignal) -> Result<Vec<Effect>, RecordError> {
         let (canceler, cancel) = cancel_pair();
         let mut results = Vec::new();
+        if let Some(family) = &self.fixed.family {
+            family.begin(&self.place, self.trust, self.state.spent());
+        }
+        if let Some(finish) = &self.fixed.finish {
+            finish.turn_of(groups.iter().map(|Group(calls)| calls.len()).sum());
+        }
         for Group(calls) in groups {
             let desk = Desk { registry: &self.fixed.registry, policy: &self.policy, shared: self.shared };
             let group = run_group(desk, &self.place, calls, &cancel);
@@ -217,7 +230,13 @@ impl Run<'_> {
             };
             results.extend(done?);
         }
-        Ok(self.step(Event::ToolsDone(results)))
+        if let Some(family) = &self.fixed.family {
+            self.state.charge(family.spent());
+        }
+        Ok(self.step(match self.fixed.finish.as_ref().and_then(|finish| finish.report()) {
+            Some(Reported { succeeded, summary, .. }) => Event::Reported { results, summary, succeeded },
+            None => Event::ToolsDone(results),
+        }))
     }
 
     /// Writes the task's last line and hands on what the session has used now.

@@ -167,6 +167,11 @@ pub(crate) fn event(event: &StreamEvent, redactor: &Redactor) -> Option<StreamEv
                 text(said, redactor);
             }
         }
+        StreamEvent::Subagent(progress) => {
+            for said in [&mut progress.label, &mut progress.doing].into_iter().flatten() {
+                text(said, redactor);
+            }
+        }
         StreamEvent::Artifact(artifact) => {
             text(&mut artifact.tool_name, redactor);
             for part in &mut artifact.content {
@@ -185,6 +190,9 @@ fn said(event: &StreamEvent) -> Vec<&str> {
     match event {
         StreamEvent::Status { message, response, .. } => {
             [message, response].into_iter().flatten().map(String::as_str).collect()
+        }
+        StreamEvent::Subagent(progress) => {
+            [&progress.label, &progress.doing].into_iter().flatten().map(String::as_str).collect()
         }
         StreamEvent::Artifact(artifact) => {
             let texts = artifact.content.iter().filter_map(|part| match part {

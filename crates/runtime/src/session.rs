@@ -4,6 +4,7 @@
 //! kept here for everybody: when the loop asks for an inference or ends, every tool call of the
 //! history has exactly one result.
 
+use fence::{ModelText, RuntimeWords};
 use vocab::{EndStatus, Message, Reply, StateEffect, StopReason, ToolCall, Usage};
 
 /// What bounds one task.
@@ -16,6 +17,19 @@ pub struct Limits {
     /// Tokens that the whole session may spend.
     pub max_session_tokens: Option<u64>,
 }
+
+/// What ends a task whose model has done all it can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Closing {
+    /// A reply without tool calls.
+    #[default]
+    Reply,
+    /// A report by this tool, as a subagent's task ends: a model that stops without one is asked for it once.
+    Report(&'static str),
+}
+
+/// How often in a row the same calls may give the same results in a task that ends with a report.
+const REPEATS: u32 = 3;
 
 /// Why a running task is told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +74,19 @@ pub enum Event {
     Replied(Reply),
     /// The model's answer failed for good.
     InferenceFailed(String),
+    /// The call would pass the spend ceiling of a session above this one.
+    OverCeiling(String),
     /// All calls of the turn have their results, in the calls' order.
     ToolsDone(Vec<Message>),
+    /// The same, and one of them reported that the task is over: with this summary, and why it failed if it did.
+    Reported {
+        /// The results.
+        results: Vec<Message>,
+        /// What there is to say of the work.
+        summary: String,
+        /// Whether it succeeded.
+        succeeded: bool,
+    },
     /// Somebody wants the task to stop.
     Stop(StopCause),
 }
@@ -115,7 +140,7 @@ pub enum Effect {
     End(End),
 }
 
-/// Calls that may run at the same time: one call, or several that only read.
+/// Calls that may run at the same time: one call, several that only read, or several that delegate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group(pub Vec<ToolCall>);
 
@@ -159,6 +184,12 @@ pub struct TaskLoop {
     stop: Option<StopCause>,
     last_text: String,
     warned_cut: bool,
+    closing: Closing,
+    /// Whether the model was asked for its report.
+    asked: bool,
+    /// The calls of the turn, in a task that ends with a report.
+    calls: Vec<ToolCall>,
+    habit: Habit,
 }
 
 impl TaskLoop {
@@ -177,7 +208,23 @@ impl TaskLoop {
             stop: None,
             last_text: String::new(),
             warned_cut: false,
+            closing: Closing::Reply,
+            asked: false,
+            calls: Vec::new(),
+            habit: Habit::default(),
         }
+    }
+
+    /// The same, ended another way.
+    #[must_use]
+    pub fn closing(mut self, closing: Closing) -> Self {
+        self.closing = closing;
+        self
+    }
+
+    /// Adds what subagents have spent, in tokens.
+    pub fn charge(&mut self, tokens: u64) {
+        self.spent = self.spent.saturating_add(tokens);
     }
 
     /// The turn that is under way, from 0.
@@ -206,7 +253,13 @@ impl TaskLoop {
             (Phase::Summarising, Event::Summarised { usage, fault }) => self.after_summary(usage, fault),
             (Phase::Inferring, Event::Replied(reply)) => self.replied(reply, effect_of),
             (Phase::Inferring, Event::InferenceFailed(sentence)) => vec![self.end(EndStatus::Failed, Some(sentence))],
+            (Phase::Inferring, Event::OverCeiling(sentence)) => {
+                vec![self.end(EndStatus::SpendCeilingReached, Some(sentence))]
+            }
             (Phase::RunningTools, Event::ToolsDone(results)) => self.tools_done(results),
+            (Phase::RunningTools, Event::Reported { results, summary, succeeded }) => {
+                self.reported(results, summary, succeeded)
+            }
             (phase, Event::Stop(cause)) => self.stopped(phase, cause),
             // An answer to a question that was withdrawn.
             (
@@ -216,7 +269,9 @@ impl TaskLoop {
                 | Event::Summarised { .. }
                 | Event::Replied(_)
                 | Event::InferenceFailed(..)
-                | Event::ToolsDone(_),
+                | Event::OverCeiling(_)
+                | Event::ToolsDone(_)
+                | Event::Reported { .. },
             ) => Vec::new(),
         }
     }
@@ -312,12 +367,15 @@ impl TaskLoop {
         }
         if !calls.is_empty() {
             self.phase = Phase::RunningTools;
+            if self.closing != Closing::Reply {
+                self.calls.clone_from(&calls);
+            }
             effects.push(Effect::RunTools(group(calls, effect_of)));
             return effects;
         }
         match stop {
             StopReason::EndTurn | StopReason::StopSequence | StopReason::MaxTokens => {
-                effects.push(self.end(EndStatus::Ok, None))
+                effects.append(&mut self.stopped_talking());
             }
             StopReason::Refusal => {
                 effects.push(self.end(EndStatus::Failed, Some("the model refused to answer".to_owned())))
@@ -334,10 +392,45 @@ impl TaskLoop {
         effects
     }
 
+    /// A turn without calls: the end, or a model to be asked for its report.
+    fn stopped_talking(&mut self) -> Vec<Effect> {
+        let Closing::Report(tool) = self.closing else { return vec![self.end(EndStatus::Ok, None)] };
+        if std::mem::replace(&mut self.asked, true) {
+            let sentence = format!("it stopped without `{tool}`, also when it was asked for it");
+            return vec![self.end(EndStatus::Failed, Some(sentence))];
+        }
+        let words = RuntimeWords::new("your turn ended without a report. Call `")
+            .echo(tool)
+            .text("` now, as the only call, with what you have done and what you have not.");
+        self.turn += 1;
+        let mut effects = vec![Effect::Append(Message::user(ModelText::runtime(words)))];
+        effects.append(&mut self.next_turn());
+        effects
+    }
+
     fn tools_done(&mut self, results: Vec<Message>) -> Vec<Effect> {
+        let stuck = self.closing != Closing::Reply && self.habit.repeats(std::mem::take(&mut self.calls), &results);
         let mut effects: Vec<Effect> = results.into_iter().map(Effect::Append).collect();
+        if stuck && self.stop.is_none() {
+            let sentence =
+                format!("it made no progress: the same calls gave the same results {REPEATS} times in a row");
+            effects.push(self.end(EndStatus::Failed, Some(sentence)));
+            return effects;
+        }
         self.turn += 1;
         effects.append(&mut self.next_turn());
+        effects
+    }
+
+    fn reported(&mut self, results: Vec<Message>, summary: String, succeeded: bool) -> Vec<Effect> {
+        let mut effects: Vec<Effect> = results.into_iter().map(Effect::Append).collect();
+        let (status, reason) = match self.stop {
+            Some(cause) => (cause.status(), Some(cause.sentence().to_owned())),
+            None if succeeded => (EndStatus::Ok, None),
+            None => (EndStatus::Failed, Some("it reported that its task cannot be done".to_owned())),
+        };
+        self.last_text = summary;
+        effects.push(self.end(status, reason));
         effects
     }
 
@@ -368,13 +461,37 @@ impl TaskLoop {
     }
 }
 
-/// Splits calls into groups, keeping their order: neighbours that only read share one.
+/// The turn before, for a loop that must not go in a circle.
+#[derive(Debug, Default)]
+struct Habit {
+    last: Option<(Vec<ToolCall>, Vec<Message>)>,
+    times: u32,
+}
+
+impl Habit {
+    /// Whether these calls gave these results as often as is too often.
+    fn repeats(&mut self, calls: Vec<ToolCall>, results: &[Message]) -> bool {
+        let same = self.last.as_ref().is_some_and(|(before, then)| {
+            let alike = |(one, two): (&ToolCall, &ToolCall)| one.name == two.name && one.arguments == two.arguments;
+            let told = |(one, two): (&Message, &Message)| one.is_error == two.is_error && one.content == two.content;
+            before.len() == calls.len()
+                && before.iter().zip(&calls).all(alike)
+                && then.len() == results.len()
+                && then.iter().zip(results).all(told)
+        });
+        self.times = if same { self.times + 1 } else { 1 };
+        self.last = Some((calls, results.to_vec()));
+        self.times >= REPEATS
+    }
+}
+
+/// Splits calls into groups, keeping their order: neighbours that only read share one, and neighbours that delegate.
 fn group(calls: Vec<ToolCall>, effect_of: &dyn Fn(&str) -> StateEffect) -> Vec<Group> {
     let mut groups: Vec<(StateEffect, Group)> = Vec::new();
     for call in calls {
         let effect = effect_of(&call.name);
         match groups.last_mut() {
-            Some((StateEffect::Read, Group(members))) if effect == StateEffect::Read => members.push(call),
+            Some((before, Group(members))) if *before == effect && effect != StateEffect::Mutate => members.push(call),
             _ => groups.push((effect, Group(vec![call]))),
         }
     }

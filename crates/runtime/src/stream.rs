@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use vocab::{ContextId, Part, TaskId, TaskState};
 
+use crate::SubagentProgress;
 use crate::outbox::millis;
 use crate::scrub;
 
@@ -38,6 +39,8 @@ pub enum StreamEvent {
         /// The final reply of a task that has ended.
         response: Option<String>,
     },
+    /// A subagent of the task, or one further down, goes on: the task itself works meanwhile.
+    Subagent(Box<SubagentProgress>),
     /// A call has its result.
     Artifact(Box<StreamArtifact>),
     /// A piece of the reply; `last` when the turn has no more of it.
@@ -103,7 +106,7 @@ impl StreamFrame {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.event {
-            StreamEvent::Status { .. } => "status",
+            StreamEvent::Status { .. } | StreamEvent::Subagent(_) => "status",
             StreamEvent::Artifact(_) => "artifact",
             StreamEvent::Text { .. } => "text",
             StreamEvent::Thinking { .. } => "thinking",
@@ -135,6 +138,15 @@ impl StreamFrame {
                 let context = self.task.as_ref().map(|(_, context)| context.as_str());
                 json!({"id": id, "context_id": context, "status": status, "final": state.is_final()})
             }
+            StreamEvent::Subagent(progress) => {
+                let context = self.task.as_ref().map(|(_, context)| context.as_str());
+                let status = json!({
+                    "state": TaskState::Working.as_str(),
+                    "message": progress.to_string(),
+                    "subagent": progress.as_ref(),
+                });
+                json!({"id": id, "context_id": context, "status": status, "final": false})
+            }
             StreamEvent::Artifact(artifact) => json!({"id": id, "artifact": artifact.data()}),
             StreamEvent::Text { text, last } | StreamEvent::Thinking { text, last } => {
                 json!({"id": id, "text": text, "final": last})
@@ -151,6 +163,9 @@ impl StreamFrame {
         let text = match &self.event {
             StreamEvent::Status { message, response, .. } => {
                 [message, response].into_iter().flatten().map(String::len).sum()
+            }
+            StreamEvent::Subagent(progress) => {
+                [&progress.label, &progress.doing].into_iter().flatten().map(String::len).sum()
             }
             StreamEvent::Artifact(artifact) => artifact.content.iter().map(weight).sum(),
             StreamEvent::Text { text, .. } | StreamEvent::Thinking { text, .. } => text.len(),

@@ -139,6 +139,14 @@ impl Redactor {
         self.0.known.load(Ordering::Acquire)
     }
 
+    /// The values that were learned after the first `count`, in their order: for a subagent's process, so that it hides
+    /// what its parent does.
+    #[must_use]
+    pub fn learned_after(&self, count: usize) -> Vec<Secret> {
+        let state = self.0.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.values.get(count..).unwrap_or_default().to_vec()
+    }
+
     /// The text without known values; the same bytes, not copied, when there are none in it.
     pub fn redact<'a>(&self, text: &'a str) -> Redacted<'a> {
         match self.matcher() {

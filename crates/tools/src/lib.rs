@@ -41,7 +41,8 @@ pub use git::{git_commit, git_diff, git_status};
 pub use native::native_tool;
 pub use patch::{FileChange, FileDiff, Misfit, ParsedPatch, PatchError};
 pub use proc::{
-    Containment, Directories, EnvironmentGrant, ProcessEnvironment, Processes, own_directory, process_limits,
+    Containment, Directories, EnvironmentGrant, ProcessEnvironment, Processes, Subagent, own_directory, process_limits,
+    start_subagent,
 };
 pub use registry::{BUILTIN_TOOLS, builtin_tools};
 pub use shell::{shell_binary, shell_exec};

@@ -186,6 +186,8 @@ pub enum DriverErrorKind {
     Server,
     /// The scripted driver alone: the run has left its script.
     Script,
+    /// A subagent alone: what the call could cost would pass the spend ceiling of a session above it.
+    SpendCeiling,
 }
 
 impl DriverErrorKind {
@@ -203,6 +205,7 @@ impl DriverErrorKind {
             Self::CutStream => "cut_stream",
             Self::Server => "server",
             Self::Script => "script",
+            Self::SpendCeiling => "spend_ceiling",
         }
     }
 }
@@ -243,6 +246,7 @@ impl DriverError {
             }
             DriverErrorKind::BadResponse => "check that `gateway.endpoint` speaks the driver's protocol",
             DriverErrorKind::Script => "correct the script, or run it in the workdir that it was written for",
+            DriverErrorKind::SpendCeiling => "raise `inference.max_session_tokens`, or give the subagent less to do",
             DriverErrorKind::CutStream => "the provider broke the answer off each time; try again later",
         }
     }

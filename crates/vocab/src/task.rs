@@ -100,6 +100,8 @@ pub enum TaskSource {
     Cli,
     /// A request at the session's address.
     A2a,
+    /// A call of `spawn_subagent` in the session above.
+    Parent,
 }
 
 /// Where a task stands, in the words of the A2A protocol.

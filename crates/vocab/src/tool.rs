@@ -11,6 +11,9 @@ pub enum StateEffect {
     Read,
     /// It may change something.
     Mutate,
+    /// It hands work to an agent in a process of its own, which may change something; two of these in one turn run at
+    /// the same time.
+    Delegate,
 }
 
 impl StateEffect {
@@ -19,13 +22,13 @@ impl StateEffect {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
-            Self::Mutate => "mutate",
+            Self::Mutate | Self::Delegate => "mutate",
         }
     }
 }
 
 /// A tool as the model is offered it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name by which the model calls it.
     pub name: String,

@@ -12,7 +12,7 @@ use runtime::{Caller, NewTask, RequestError, Session, SessionHandle};
 use tokio::signal::unix::{SignalKind, signal};
 use vocab::{EndStatus, TaskSource};
 
-use crate::address::Opened;
+use crate::address::{Address, Opened};
 use crate::args::RunArgs;
 use crate::export::Export;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
@@ -30,23 +30,23 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         scope::print(&runtime.block_on(launch::explain(args))?, args.json)?;
         return Ok(0);
     }
-    let launch = Launch::prepare(args).map_err(refused)?;
+    let (launch, address) = Launch::prepare(args).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let status = runtime.block_on(session(args, launch, task));
+    let status = runtime.block_on(session(args, launch, address, task));
     // A blocking read that hangs on a dead mount must not keep the process.
     runtime.shutdown_background();
     status
 }
 
-async fn session(args: &RunArgs, launch: Launch, task: Option<String>) -> Result<u8, Failure> {
+async fn session(args: &RunArgs, launch: Launch, address: Address, task: Option<String>) -> Result<u8, Failure> {
     let live = !args.json && std::io::stdout().is_terminal();
-    let mut telling = Telling::of(&launch, args, live);
+    let mut telling = Telling::of(&launch, address.url(), args, live);
     let sleeps = launch.sleeps();
     let context = launch.context().cloned();
     let progress = Progress::new(launch.session().clone(), launch.patience(), args.quiet, live);
     let scope = launch.scope().await;
     let (setup, surroundings) = launch.into_setup(Box::new(progress), scope);
-    let Surroundings { address, export, mut belongings, hub } = surroundings;
+    let Surroundings { export, mut belongings, hub } = surroundings;
     let (home, workdir, redactor) = (setup.home.clone(), setup.workdir.clone(), setup.redactor.clone());
     let mut session = Session::start(setup).map_err(|error| refused(args, launch::record_failure(&error)))?;
     belongings.settle();

@@ -70,6 +70,7 @@ impl Session {
             capture,
             tools: &["files_read", "shell_exec"],
             resumed_from: None,
+            parent: None,
             control: None,
             inference_choices: None,
             effective_grants: None,

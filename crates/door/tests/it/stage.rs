@@ -100,6 +100,8 @@ impl Stage {
             effective_grants: None,
             resumed_from: None,
             contexts: Vec::new(),
+            delegation: None,
+            parent: None,
         };
         let mut session = Session::start(setup).unwrap();
         let handle = session.handle();

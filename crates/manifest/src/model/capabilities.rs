@@ -109,8 +109,10 @@ mapping! {
     pub struct Spawn {
         /// How deep subagents may start subagents.
         pub max_depth: u32 = 2, in 1 ..= 16;
-        /// How many subagents one task may start.
+        /// How many subagents one task may start. Of one session, 16 run at the same time.
         pub max_children: u32 = 8, in 1 ..= 256;
+        /// Seconds that one may take.
+        pub timeout_secs: u64 = 1800, in 1 ..= 86400;
     }
 }
 

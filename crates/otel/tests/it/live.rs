@@ -113,6 +113,8 @@ fn stage(model: &ModelServer, receiver: &Receiver) -> Stage {
         effective_grants: None,
         resumed_from: None,
         contexts: Vec::new(),
+        delegation: None,
+        parent: None,
     };
     Stage { session: Session::start(setup).unwrap(), exporter, _dir: dir }
 }

@@ -55,6 +55,7 @@ impl Play {
             capture: Capture::Meta,
             tools: &["files_read"],
             resumed_from: None,
+            parent: None,
             control: None,
             inference_choices: None,
             effective_grants: None,

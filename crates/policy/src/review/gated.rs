@@ -4,6 +4,7 @@
 //! nothing else holds the gates: an execution can neither speak for a task that is not its own nor open a
 //! gate for itself without a clearance for that very file. The task's protected values go the same way.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use secrets::Secret;
@@ -53,6 +54,12 @@ impl Policy {
         self
     }
 
+    /// The files that the task's tools, and those of its subagents, wrote or removed.
+    #[must_use]
+    pub fn changed_files(&self) -> Vec<PathBuf> {
+        self.gates.lock().changed_files().map(Path::to_owned).collect()
+    }
+
     /// The task's protected values: what its results are protected with.
     #[must_use]
     pub fn values(&self) -> &ProtectedValues {
@@ -73,6 +80,20 @@ impl Permit {
         if file.operation == Operation::Write {
             self.case.gates.lock().wrote(&file.path, stamp);
         }
+    }
+
+    /// The task removed a file, or moved it away.
+    pub fn removed(&self, file: &Cleared) {
+        if file.operation == Operation::Delete {
+            self.case.gates.lock().changed(&file.path);
+        }
+    }
+
+    /// A subagent of the task says that it changed these files.
+    pub fn delegated(&self, changed: &[PathBuf]) {
+        let mut gates = self.case.gates.lock();
+        gates.mutated();
+        changed.iter().for_each(|path| gates.changed(path));
     }
 
     /// The task changes something else, or runs what may: told before it happens, so that no fault on the

@@ -85,6 +85,14 @@ impl Iterator for ConversationReader {
     }
 }
 
+/// Reads what [`message_line`](super::message_line) wrote.
+///
+/// # Errors
+/// [`LineFault::Form`].
+pub fn message_from_line(line: &[u8]) -> Result<Message, LineFault> {
+    parse(line).map(|entry| entry.message)
+}
+
 /// A line: a message, and the earlier ones that it stands for if it is a summary.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Entry {

@@ -96,6 +96,16 @@ impl ConversationWriter {
     }
 }
 
+/// A message in the form in which a record keeps it, without values that the redactor knows: one line of JSON without
+/// its end. [`message_from_line`](super::message_from_line) reads it.
+#[must_use]
+pub fn message_line(message: &Message, redactor: &Redactor) -> Vec<u8> {
+    let mut buffers = Buffers::default();
+    emit(message, &[], &mut buffers.start(redactor, Capture::Content));
+    buffers.line.pop();
+    buffers.line
+}
+
 fn emit(message: &Message, replaces: &[MessageId], line: &mut Line<'_>) {
     line.raw(b"{\"role\":");
     line.verbatim(message.role.as_str());

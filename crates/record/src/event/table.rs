@@ -13,7 +13,7 @@ use vocab::{
 };
 
 use super::field::{Body, CallId, EventSpec, Field, FieldSpec, KeyRule, ReviewTarget};
-use super::words::{CallStatus, Capture, Decision, ReviewPhase, Verdict};
+use super::words::{CallStatus, Capture, Decision, ReviewPhase, SubagentStatus, Verdict};
 use crate::Digest;
 use crate::line::Line;
 
@@ -90,6 +90,7 @@ events! {
         capture: Capture = "`trace.capture`: `none`, `meta` or `content`";
         tools: &'a [&'a str] = "names of the tools that the model is offered";
         resumed_from: Option<&'a SessionId> = "the session that this one resumes";
+        parent: Option<&'a Value> = "of a subagent: what it is a child of, as `session_id`, `task_id`, `tool_call_id`, and its `depth`, from 1";
         control: Option<&'a Value> = "what `control:` declares: `settings`, `secrets` and, unless empty, `agent_settings`";
         inference_choices: Option<&'a Value> = "each driver choice, when alternates are declared: `name`, `driver`, `model`, `credential_source`, `available`";
         effective_grants: Option<&'a Value> = "what the capsule may reach on this host, as `mur run --explain-scope --json` prints it";
@@ -228,6 +229,29 @@ events! {
         trust: Option<Trust> = "the class of whoever answered";
         answer: Option<Body<'a>> = "the answer as it went to the tool, redacted here";
         waited_ms: u64 = "how long the task waited";
+    }
+    SubagentStart(SubagentStart) = "subagent_start", "A subagent's process was started. What it did stands in its own trace." {
+        turn: u32 = "the turn within the task, from 0";
+        task_id: &'a TaskId = "the task";
+        tool_call_id: CallId<'a> = "the provider's id of the call";
+        subagent: &'a SessionId = "the subagent's session";
+        label: Option<&'a str> = "what the call names it";
+        root: &'a Path = "the directory it works in";
+        model: Option<&'a str> = "the driver choice that the call names; absent when it follows its parent's";
+        depth: u32 = "how many sessions stand above it";
+        queued_ms: u64 = "how long it waited for a place among those that run at the same time";
+    }
+    SubagentEnd(SubagentEnd) = "subagent_end", "A subagent ended." {
+        turn: u32 = "the turn within the task, from 0";
+        task_id: &'a TaskId = "the task";
+        tool_call_id: CallId<'a> = "the provider's id of the call";
+        subagent: &'a SessionId = "the subagent's session";
+        status: SubagentStatus = "`succeeded`, `failed`, `cancelled` or `timed_out`";
+        error: Option<&'a str> = "why it did not succeed, in a sentence";
+        turns: u32 = "how many answers of a model it and its own subagents got";
+        input_tokens: u64 = "input tokens of these";
+        output_tokens: u64 = "output tokens of these";
+        duration_ms: u64 = "from the start of its process";
     }
     Compaction(Compaction) = "compaction", "Older turns were summarised by one call of the primary choice, or could not be." {
         turn: u32 = "the turn that was about to begin, from 0";

@@ -94,6 +94,24 @@ words! {
     }
 }
 
+words! {
+    /// How a subagent stands, or ended.
+    SubagentStatus {
+        /// It waits for a place among those that run at the same time.
+        Queued = "queued",
+        /// It works.
+        Running = "running",
+        /// It reported that its task is done.
+        Succeeded = "succeeded",
+        /// It reported that its task cannot be done, or ended without a report.
+        Failed = "failed",
+        /// It was told to stop.
+        Cancelled = "cancelled",
+        /// It did not report within its time.
+        TimedOut = "timed_out",
+    }
+}
+
 macro_rules! word_fields {
     ($($Name:ident)*) => {$(
         impl Field for $Name {
@@ -107,7 +125,7 @@ macro_rules! word_fields {
     )*};
 }
 
-word_fields! { Capture Decision CallStatus Verdict ReviewPhase DriverErrorKind EndStatus Origin StateEffect StopReason Trust }
+word_fields! { Capture Decision CallStatus Verdict ReviewPhase DriverErrorKind EndStatus Origin StateEffect StopReason SubagentStatus Trust }
 
 impl Field for Lane {
     const SHAPE: Shape = Shape::plain("string");
@@ -130,6 +148,7 @@ impl Field for TaskSource {
         line.verbatim(match self {
             Self::Cli => "cli",
             Self::A2a => "a2a",
+            Self::Parent => "parent",
         });
     }
 }

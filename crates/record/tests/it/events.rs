@@ -4,7 +4,8 @@ use record::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, GatewayCredential, Inference, InferenceError, InputReceived,
     InputRequired, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall,
-    TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, TraceWriter, Verdict, reference_markdown,
+    SubagentEnd, SubagentStart, SubagentStatus, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, TraceWriter,
+    Verdict, reference_markdown,
 };
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
@@ -48,6 +49,7 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
         SessionStart {
             scripted: some(full, true),
             resumed_from: some(full, &session),
+            parent: some(full, &grants),
             control: some(full, &grants),
             inference_choices: some(full, &grants),
             effective_grants: some(full, &grants),
@@ -164,6 +166,36 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
     for event in events {
         writer.append(None, event).unwrap();
     }
+    write_subagent(writer, full, task_id);
+}
+
+fn write_subagent(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
+    let (turn, tool_call_id, subagent) = (0, CallId("call_1"), &SessionId::new());
+    let start = SubagentStart {
+        turn,
+        task_id,
+        tool_call_id,
+        subagent,
+        label: some(full, "tests"),
+        root: "/srv/a".as_ref(),
+        model: some(full, "cheap"),
+        depth: 1,
+        queued_ms: 3,
+    };
+    let end = SubagentEnd {
+        turn,
+        task_id,
+        tool_call_id,
+        subagent,
+        status: SubagentStatus::TimedOut,
+        error: some(full, "its time was up"),
+        turns: 2,
+        input_tokens: 10,
+        output_tokens: 5,
+        duration_ms: 7,
+    };
+    writer.append(None, start).unwrap();
+    writer.append(None, end).unwrap();
 }
 
 fn write_control(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {

@@ -96,6 +96,7 @@ pub(crate) fn start() -> SessionStart<'static> {
         capture: Capture::Content,
         tools: &["files_read"],
         resumed_from: None,
+        parent: None,
         control: None,
         inference_choices: None,
         effective_grants: None,

@@ -287,6 +287,7 @@ impl Observer for Seen {
             Frame::InputRequired { prompt } => format!("asks {prompt}"),
             Frame::Retrying { attempt, .. } => format!("retrying {attempt}"),
             Frame::Summarising => "summarising".to_owned(),
+            Frame::Subagent(progress) => progress.to_string(),
             Frame::TurnEnded { tool_calls } => format!("turn ended {tool_calls}"),
             Frame::Warning { code, .. } => format!("warning {code}"),
             Frame::Ended { status, reply, .. } => format!("ended {} {reply}", status.as_str()),
@@ -444,6 +445,8 @@ impl Stage {
             effective_grants: None,
             resumed_from: None,
             contexts: Vec::new(),
+            delegation: None,
+            parent: None,
         };
         let session = Session::start(setup).unwrap();
         (stage, session)

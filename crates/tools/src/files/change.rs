@@ -210,9 +210,10 @@ impl Done {
     /// Makes it final and durable, and tells the gates of the task what stands there now.
     pub(crate) fn finish(self, permit: &Permit) {
         let Self(mut staged) = self;
-        match staged.change.written().map(|new| (permit.confirm_path(Operation::Write, &staged.real), new)) {
-            Some((Ok(cleared), new)) => permit.wrote(&cleared, new.stamp()),
-            Some((Err(_), _)) | None => permit.mutated(),
+        match (permit.confirm_path(staged.change.operation(), &staged.real), staged.change.written()) {
+            (Ok(cleared), Some(new)) => permit.wrote(&cleared, new.stamp()),
+            (Ok(cleared), None) => permit.removed(&cleared),
+            (Err(_), _) => permit.mutated(),
         }
         staged.aside.live = !matches!(staged.change, Change::Create { .. });
         let parent = staged.aside.parent.try_clone();

@@ -105,7 +105,11 @@ pub(crate) async fn serve_operator(
 
 impl Service {
     /// `open` ends with the process.
-    fn of(mut process: Process, log: Arc<ServiceLog>, open: impl Send + 'static) -> Result<Self, ProcessError> {
+    pub(super) fn of(
+        mut process: Process,
+        log: Arc<ServiceLog>,
+        open: impl Send + 'static,
+    ) -> Result<Self, ProcessError> {
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
             return Err(ProcessError::Pipes);
         };

@@ -42,13 +42,13 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    pub(crate) fn of(launch: &Launch, args: &RunArgs, live: bool) -> Self {
+    pub(crate) fn of(launch: &Launch, url: String, args: &RunArgs, live: bool) -> Self {
         Self {
             json: args.json,
             quiet: args.quiet,
             live,
             session: launch.session().to_string(),
-            url: launch.url(),
+            url,
             capsule: launch.capsule().0.to_owned(),
             version: launch.capsule().1.to_owned(),
             workdir: launch.workdir().to_string_lossy().into_owned(),

@@ -1,0 +1,46 @@
+//! The process of a subagent: this program once more, on a line of its parent's own.
+//!
+//! It is a runtime and not a tool, so it is held as its parent is, by nothing but its own tools' reviews and
+//! containment; what the kernel holds are the processes that it starts. Its tree ends with whoever keeps it.
+
+use std::ffi::OsString;
+
+use policy::{Cleared, Operation};
+use sandbox::{Confinement, Stdin};
+use secrets::Redactor;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{ProcessError, Service, ServiceLog};
+
+/// A runtime that was started.
+pub struct Subagent {
+    /// What it reads.
+    pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    /// What it answers with.
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// What it wrote to stderr, the beginning and the end.
+    pub last_words: Box<dyn Fn() -> String + Send + Sync>,
+    /// Dropped, it ends the process and all that it started.
+    pub keeper: Box<dyn Send>,
+}
+
+/// Starts this program with these arguments in the directory that was cleared for delegation.
+///
+/// # Errors
+/// In words, when it could not be started: nothing ran then.
+#[expect(clippy::disallowed_methods, reason = "it holds a `Cleared`")]
+pub async fn start_subagent(cleared: Cleared, args: &[&str], redactor: &Redactor) -> Result<Subagent, String> {
+    if cleared.operation() != Operation::Delegate {
+        return Err(ProcessError::NotCleared.to_string());
+    }
+    // The very program that runs, also when its file was replaced since.
+    let mut confinement = Confinement::new("/proc/self/exe", cleared.path());
+    confinement.argv = std::iter::once("mur").chain(args.iter().copied()).map(OsString::from).collect();
+    confinement.env = std::env::vars_os().collect();
+    confinement.stdin = Stdin::Pipe;
+    let (process, _) = sandbox::spawn(&confinement).await.map_err(|error| error.to_string())?;
+    let log = std::sync::Arc::new(ServiceLog::memory(redactor.clone()));
+    let words = std::sync::Arc::clone(&log);
+    let Service { stdin, stdout, keeper } = Service::of(process, log, ()).map_err(|error| error.to_string())?;
+    Ok(Subagent { stdin, stdout, last_words: Box::new(move || words.take()), keeper })
+}
