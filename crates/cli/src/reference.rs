@@ -64,7 +64,7 @@ mod tests {
     fn hold(command: &clap::Command, path: &str) {
         let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         assert!(after.starts_with("Example:\n  ") && after.contains("mur "), "{path}: {after}");
-        for sub in command.get_subcommands() {
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             hold(sub, &format!("{path} {}", sub.get_name()));
         }
     }

@@ -184,14 +184,3 @@ fn words_without_quotes_are_told_how_they_are_meant() {
     let other = mur.run(&["check", "s2", "hi"]);
     assert!(!other.stderr.contains("--task"), "{other:?}");
 }
-
-#[test]
-fn a_tool_that_this_version_does_not_have_is_refused_once() {
-    let mur = Mur::new();
-    let more = "capabilities: { tools: [spawn_subagent], spawn: { max_depth: 1, max_children: 1 } }\n";
-    mur.home.write("agent/murmur.yaml", manifest("openai", "http://127.0.0.1:1", more));
-    let path = mur.home.root().join("agent");
-    let ran: Ran = mur.run(&["check", path.to_str().unwrap()]);
-    assert_eq!(ran.status, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("error[E-MAN-004]") && !ran.stderr.contains("E-RUN-003"), "{ran:?}");
-}
