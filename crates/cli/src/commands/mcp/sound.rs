@@ -77,14 +77,18 @@ impl Script {
 
 /// An address that can be called, and that holds no secret: it is stored, listed and logged in clear.
 pub(super) fn address(url: &str) -> Result<&str, Failure> {
-    HttpConfig::new(url).map_err(|error| Failure::failed(error.to_string()).code(error.code()).hint(error.hint()))?;
+    let clear = "an address is stored and listed in clear: give the token with `--bearer-from-stdin`";
     let parsed = Url::parse(url).ok();
+    if parsed.as_ref().is_some_and(|url| !url.username().is_empty() || url.password().is_some()) {
+        return Err(Failure::failed("the address holds a credential").code("E-MCP-001").hint(clear));
+    }
+    HttpConfig::new(url).map_err(|error| Failure::failed(error.to_string()).code(error.code()).hint(error.hint()))?;
     let named = parsed.iter().flat_map(Url::query_pairs).find(|(name, _)| is_secret(name));
     match named {
         // The value is not repeated.
         Some((name, _)) => Err(Failure::failed(format!("the address holds a secret in its parameter `{name}`"))
             .code("E-MCP-001")
-            .hint("an address is stored and listed in clear: give the token with `--bearer-from-stdin`")),
+            .hint(clear)),
         None => Ok(url),
     }
 }
