@@ -33,6 +33,7 @@ mod stage;
 mod stream;
 mod vault;
 mod window;
+mod wrapped;
 
 pub use credential::{Credential, Lookup, Reference, Source, parse_reference};
 pub use error::{Error, Place};

@@ -17,7 +17,7 @@ use memchr::memmem::Finder;
 use crate::locked::Locked;
 use crate::stage::{Patterns, View};
 use crate::window::Windows;
-use crate::{Secret, forms};
+use crate::{Secret, forms, wrapped};
 
 /// What a value is replaced with.
 pub const MARK: &str = "[redacted]";
@@ -60,7 +60,9 @@ impl Matcher {
 
     /// The length of the longest thing that is searched for.
     pub(crate) fn longest(&self) -> usize {
-        self.long.patterns.iter().chain(self.short.values.iter()).map(<[u8]>::len).max().unwrap_or(0)
+        let short = self.short.values.iter().map(<[u8]>::len).max().unwrap_or(0);
+        // The same text broken into lines is at the most three times as long.
+        (3 * self.long.longest).max(short)
     }
 
     /// `[redacted]`, or the same between two separating characters.
@@ -136,6 +138,8 @@ pub(crate) struct Long {
     patterns: Arena,
     groups: [Option<Windows>; 2],
     prefixes: OnceLock<Prefixes>,
+    /// Of the patterns.
+    longest: usize,
 }
 
 impl Long {
@@ -145,34 +149,64 @@ impl Long {
             Windows::new(numbered().filter(|(_, bytes)| bytes.len() < WIDE), WIDE),
             Windows::new(numbered().filter(|(_, bytes)| bytes.len() >= WIDE), WIDE),
         ];
-        Self { patterns, groups, prefixes: OnceLock::new() }
+        let longest = patterns.iter().map(<[u8]>::len).max().unwrap_or(0);
+        Self { patterns, groups, prefixes: OnceLock::new(), longest }
     }
 }
 
-impl Patterns for Long {
-    fn find(&self, view: View<'_>, mut hit: impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()> {
+impl Long {
+    /// What stands in one piece.
+    fn unbroken(&self, text: &[u8], hit: &mut impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut check = |number: u32, start: usize| {
             let pattern = self.patterns.get(number as usize);
-            match view.text.get(start..start + pattern.len()) {
+            match text.get(start..start + pattern.len()) {
                 Some(found) if found == pattern => hit(start..start + pattern.len()),
                 _ => ControlFlow::Continue(()),
             }
         };
         let mut next = [0, 0];
         let mut until = 0;
-        while until < view.text.len() {
-            until = (until + BLOCK).min(view.text.len());
+        while until < text.len() {
+            until = (until + BLOCK).min(text.len());
             for (group, at) in self.groups.iter().zip(&mut next) {
                 if let Some(windows) = group {
-                    *at = windows.scan(view.text, *at, until, &mut check)?;
+                    *at = windows.scan(text, *at, until, &mut check)?;
                 }
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn pending(&self, text: &[u8]) -> usize {
-        self.prefixes.get_or_init(|| Prefixes::new(&self.patterns)).pending(&self.patterns, text)
+    fn prefixes(&self) -> &Prefixes {
+        self.prefixes.get_or_init(|| Prefixes::new(&self.patterns))
+    }
+}
+
+impl Patterns for Long {
+    fn find(&self, view: View<'_>, mut hit: impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()> {
+        self.unbroken(view.text, &mut hit)?;
+        let mut flow = ControlFlow::Continue(());
+        wrapped::joined(view, 0, self.longest, |lines| {
+            if flow.is_continue() {
+                flow = self.unbroken(&lines.text, &mut |range| {
+                    lines.broken(range).map_or(ControlFlow::Continue(()), &mut hit)
+                });
+            }
+        });
+        flow
+    }
+
+    fn pending(&self, view: View<'_>) -> usize {
+        let mut pending = self.prefixes().pending(&self.patterns, view.text);
+        // Breaks are shorter than the shortest line that is joined.
+        let from = view.text.len().saturating_sub(3 * (self.longest + wrapped::LINE));
+        wrapped::joined(view, from, self.longest, |lines| {
+            let at = self.prefixes().pending(&self.patterns, &lines.text);
+            if lines.is_open && at < lines.text.len() {
+                pending = pending.min(lines.place(at));
+            }
+        });
+        pending
     }
 }
 
@@ -250,7 +284,8 @@ impl Patterns for Short {
     }
 
     /// A whole value at the end waits too: what follows decides whether it stands alone.
-    fn pending(&self, text: &[u8]) -> usize {
+    fn pending(&self, view: View<'_>) -> usize {
+        let text = view.text;
         (text.len().saturating_sub(SHORT - 1)..text.len())
             .find(|&at| text.get(at..).is_some_and(|end| self.values.iter().any(|v| v.starts_with(end))))
             .unwrap_or(text.len())

@@ -11,6 +11,7 @@ use std::ops::{ControlFlow, Range};
 use zeroize::Zeroizing;
 
 use crate::secret::append;
+use crate::wrapped::{LINE, is_code};
 
 /// A set of patterns to search for.
 pub(crate) trait Patterns {
@@ -18,7 +19,7 @@ pub(crate) trait Patterns {
     fn find(&self, view: View<'_>, hit: impl FnMut(Range<usize>) -> ControlFlow<()>) -> ControlFlow<()>;
 
     /// From where on the text could belong to a match that needs more text to be decided.
-    fn pending(&self, text: &[u8]) -> usize;
+    fn pending(&self, view: View<'_>) -> usize;
 }
 
 /// A text and what is known about its surroundings.
@@ -27,6 +28,8 @@ pub(crate) struct View<'a> {
     pub(crate) text: &'a [u8],
     /// The byte before the text.
     before: Option<u8>,
+    /// How many bytes directly before it may be of an encoding; at the most as many as count.
+    run: usize,
     /// Whether the text ends here.
     last: bool,
 }
@@ -34,7 +37,15 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     /// A text with nothing around it.
     pub(crate) fn whole(text: &'a [u8]) -> Self {
-        Self { text, before: None, last: true }
+        Self { text, before: None, run: 0, last: true }
+    }
+
+    pub(crate) fn before(&self) -> Option<u8> {
+        self.before
+    }
+
+    pub(crate) fn run(&self) -> usize {
+        self.run
     }
 
     /// Whether a word can begin or end at this position. Words are made of ASCII letters, digits and
@@ -125,6 +136,8 @@ pub(crate) struct Stage {
     covered: usize,
     /// The byte before it.
     before: Option<u8>,
+    /// How many bytes before it may be of an encoding.
+    run: usize,
 }
 
 impl Stage {
@@ -135,6 +148,8 @@ impl Stage {
     /// Notes text that passes unsearched.
     pub(crate) fn skip(&mut self, text: &[u8]) {
         self.before = text.last().copied().or(self.before);
+        let run = text.iter().rev().take(LINE).take_while(|byte| is_code(**byte)).count();
+        self.run = if run == text.len() { (self.run + run).min(LINE) } else { run };
     }
 
     /// Takes the next chunk and gives what is decided; everything when it is the `last`.
@@ -149,8 +164,9 @@ impl Stage {
     }
 
     fn advance<'t>(&mut self, patterns: &impl Patterns, mark: &[u8], text: &'t [u8], last: bool) -> Piece<'t> {
-        let spans = merge(patterns, View { text, before: self.before, last }, self.covered);
-        let cut = if last { text.len() } else { patterns.pending(text) };
+        let view = View { text, before: self.before, run: self.run, last };
+        let spans = merge(patterns, view, self.covered);
+        let cut = if last { text.len() } else { patterns.pending(view) };
         let piece = render(text, &spans, self.covered, cut, mark);
         let reached = spans.iter().rfind(|span| span.start < cut).map_or(cut, |span| span.end);
         self.covered = if cut == 0 { self.covered } else { reached.saturating_sub(cut) };

@@ -65,6 +65,7 @@ impl StreamRedactor {
 
     fn advance<'a>(&mut self, chunk: &'a [u8], last: bool) -> Piece<'a> {
         let Some(matcher) = self.redactor.matcher() else {
+            self.long.skip(chunk);
             self.short.skip(chunk);
             return Piece { bytes: Cow::Borrowed(chunk), count: 0 };
         };

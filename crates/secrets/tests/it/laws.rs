@@ -181,4 +181,35 @@ proptest! {
         let out = knows(std::slice::from_ref(&value)).redact(&format!("{before}{value}{after}")).into_string();
         prop_assert_eq!(out, format!("{before}{MARK}{after}"));
     }
+
+    #[test]
+    fn an_encoded_text_in_lines_shows_no_value_and_its_chunks_break_where_it_does(
+        value in "[a-zA-Z0-9!?]{6,90}",
+        before in "[a-z ]{0,90}",
+        after in "[a-z ]{0,90}",
+        width in 40_usize..77,
+        line_end in prop::sample::select(vec!["\n", "\r\n", "\\n", "\\r\\n", "\\\\n", "\n    "]),
+        kind in 0..3,
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+    ) {
+        let plain = format!("{before}{value}{after}");
+        let encoded = match kind {
+            0 => STANDARD.encode(&plain),
+            1 => URL_SAFE_NO_PAD.encode(&plain),
+            _ => plain.bytes().map(|b| format!("{b:02x}")).collect(),
+        };
+        let lines: Vec<&str> = encoded.as_bytes().chunks(width).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        let text = format!("a key:{line_end}{}{line_end}end", lines.join(line_end));
+        let redactor = knows(std::slice::from_ref(&value));
+        let whole = redactor.redact(&text).into_string();
+        let together = whole.replace(line_end, "");
+        for form in forms(&value) {
+            prop_assert!(!together.contains(&form), "{form:?} in {whole:?}");
+        }
+        prop_assert!(whole.contains(MARK) && redactor.is_clean(&whole));
+        let mut stream = StreamRedactor::new(&redactor);
+        let mut out: String = cut(&text, &cuts).iter().map(|chunk| stream.push(chunk).into_string()).collect();
+        out += stream.finish().as_str();
+        prop_assert_eq!(out, whole);
+    }
 }

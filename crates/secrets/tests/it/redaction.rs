@@ -208,3 +208,27 @@ fn a_value_is_found_at_every_offset_of_a_large_text() {
         }
     }
 }
+
+#[test]
+fn base64_in_lines_is_found_and_words_in_lines_are_not_joined() {
+    let value = "sk-live-0123456789-0123456789-0123456789-0123456789";
+    let encoded = STANDARD.encode(format!("{}{value} end of the file, and so on", "x".repeat(30)));
+    for line_end in ["\n", "\r\n", "\\n", "\\r\\n", "\n\t  "] {
+        for width in [60, 64, 76] {
+            let lines: Vec<&str> = encoded.as_bytes().chunks(width).map(|l| std::str::from_utf8(l).unwrap()).collect();
+            let out = redacted(&[value], &lines.join(line_end)).replace(line_end, "");
+            // It begins and ends at a whole character of base64.
+            assert_eq!(out, format!("{}[redacted]{}", encoded.get(..40).unwrap(), encoded.get(108..).unwrap()));
+        }
+    }
+    // A line too short for an encoding's, and one with something else in it.
+    for text in [
+        "hunter2\nhunter2",
+        &format!("{}: hunter2\nhunter2", "x".repeat(50)),
+        &format!("{}\n\n: hunter2\n", "x".repeat(50)),
+    ] {
+        assert_eq!(redacted(&["hunter2hunter2"], text), *text);
+    }
+    let text = format!("{}hunter2\nhunter2", "x".repeat(40));
+    assert_eq!(redacted(&["hunter2hunter2"], &text), format!("{}[redacted]", "x".repeat(40)));
+}
