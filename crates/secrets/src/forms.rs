@@ -3,8 +3,8 @@
 //! Every form is one fixed byte string, so that finding it depends on nothing around it: a chunk
 //! border, an odd backslash or a stray `%` before it cannot hide it. What real encoders differ in
 //! (which characters they escape, in which case, whether `/` is escaped) is a table here, tried row by
-//! row. Not recognised: base64 or hex that is broken into lines or mixes cases, two encodings on top of
-//! each other except the pairs listed in [`emit`], compression, and any cipher.
+//! row. Base64 and hex in lines are put together by `wrapped`. Not recognised: hex with separators or of mixed
+//! case, two encodings on top of each other except the pairs listed in [`emit`], compression, and any cipher.
 
 use zeroize::Zeroizing;
 
