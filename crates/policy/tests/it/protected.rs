@@ -356,6 +356,8 @@ pub(crate) fn noisy() -> impl Strategy<Value = String> {
         Just("\"$burrowSensitive\",".to_owned()),
         Just("`$burrowManaged` ".to_owned()),
         Just("protected://".to_owned()),
+        Just("\\u0024\\u0062".to_owned()),
+        Just("\"$burrow\\u0053ensitive\",".to_owned()),
         "[ -~ü]{0,8}".prop_map(|text| text.replace([':', '='], ".")),
     ];
     prop::collection::vec(pieces, 0..30).prop_map(|pieces| pieces.concat())
