@@ -40,10 +40,6 @@ impl<'a> View<'a> {
         Self { text, before: None, run: 0, last: true }
     }
 
-    pub(crate) fn before(&self) -> Option<u8> {
-        self.before
-    }
-
     pub(crate) fn run(&self) -> usize {
         self.run
     }

@@ -19,8 +19,22 @@ const BREAK: usize = 64;
 
 /// Whether a byte stands in base64 of either alphabet or in hex.
 pub(crate) fn is_code(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+    CODE.get(usize::from(byte)).is_some_and(|is_code| *is_code)
 }
+
+const CODE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        #[expect(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "it is below 256")]
+        {
+            let is_sign = matches!(byte as u8, b'+' | b'/' | b'-' | b'_');
+            table[byte] = (byte as u8).is_ascii_alphanumeric() || is_sign;
+        }
+        byte += 1;
+    }
+    table
+};
 
 /// Lines, put together.
 #[derive(Default)]
@@ -51,52 +65,81 @@ impl Joined {
 /// bytes.
 pub(crate) fn joined(view: View<'_>, from: usize, longest: usize, mut each: impl FnMut(Joined)) {
     let text = view.text;
-    let first_run =
-        |line: usize| text.get(line..).unwrap_or_default().iter().take_while(|byte| is_code(**byte)).count();
-    // The second half of an escape whose first half is gone already.
-    let is_half = view.before() == Some(b'\\') && matches!(text.first(), Some(b'n' | b'r'));
-    let mut line = from.max(usize::from(is_half));
-    let mut at = line;
     let mut open: Option<Joined> = None;
-    while let Some(next) = text.get(at..).and_then(|rest| memchr::memchr3(b'\n', b'\r', b'\\', rest)) {
-        let start = at + next;
+    // Where the line begins that goes on with what is open, and from where on the next break is looked for.
+    let (mut line, mut at) = (from, from);
+    while let Some(start) = if open.is_some() { break_from(text, at) } else { line_end(view, at) } {
         let end = start + break_at(text, start);
+        at = start + 1;
         if end == start {
-            at = start + 1;
             continue;
         }
-        open = open.and_then(|mut lines| {
-            let run = first_run(line).min(start - line);
-            append(&mut lines, text, line..line + run);
-            let goes_on = line + run == start;
-            if goes_on {
-                Some(lines)
-            } else {
-                each(lines);
-                None
+        if let Some(lines) = &mut open {
+            let run = code(text.get(line..start).unwrap_or_default().iter());
+            append(lines, text, line..line + run);
+            if line + run < start {
+                open.take().into_iter().for_each(&mut each);
             }
-        });
-        let this = text.get(line..start).unwrap_or_default().iter().rev();
-        let run = this.take(longest.max(LINE)).take_while(|byte| is_code(**byte)).count();
-        let before = if run == start { view.run() } else { 0 };
-        if run + before >= LINE && text.get(end).is_none_or(|byte| is_code(*byte)) {
+        }
+        line = end;
+        if follows_line(view, start) && text.get(end).is_none_or(|byte| is_code(*byte)) {
+            let run = code(text.get(..start).unwrap_or_default().iter().rev().take(longest.max(LINE)));
             let lines = open.get_or_insert_with(|| {
                 let mut lines = Joined::default();
                 append(&mut lines, text, start - run..start);
                 lines
             });
             lines.is_open = end == text.len();
-        } else if let Some(lines) = open.take() {
-            each(lines);
+            at = end;
+        } else {
+            open.take().into_iter().for_each(&mut each);
         }
-        (line, at) = (end, end);
     }
     if let Some(mut lines) = open {
-        let run = first_run(line);
+        let run = code(text.get(line..).unwrap_or_default().iter());
         append(&mut lines, text, line..line + run);
         lines.is_open = line + run == text.len();
         each(lines);
     }
+}
+
+/// Where the next break can be.
+fn break_from(text: &[u8], from: usize) -> Option<usize> {
+    memchr::memchr3(b'\n', b'\r', b'\\', text.get(from..)?).map(|place| from + place)
+}
+
+/// The same behind a line of an encoding. Nearly all text holds none, so it is looked at in steps: what is no part of
+/// a line ends every line before it.
+fn line_end(view: View<'_>, from: usize) -> Option<usize> {
+    let text = view.text;
+    if from == 0 && view.run() > 0 {
+        let start = code(text.iter().take(LINE));
+        if start + view.run() >= LINE && break_from(text, 0) == Some(start) {
+            return Some(start);
+        }
+    }
+    let mut at = from;
+    while let Some(window) = text.get(at..at + LINE) {
+        at = match window.iter().rposition(|byte| !is_code(*byte)) {
+            Some(other) => at + other + 1,
+            None => match break_from(text, at + LINE)? {
+                start if follows_line(view, start) => return Some(start),
+                start => start + 1,
+            },
+        };
+    }
+    None
+}
+
+/// Whether so much of an encoding stands before this place that it can be the end of a line.
+fn follows_line(view: View<'_>, place: usize) -> bool {
+    let run = code(view.text.get(..place).unwrap_or_default().iter().rev().take(LINE));
+    run == LINE || (run == place && run + view.run() >= LINE)
+}
+
+/// How many bytes of an encoding come first.
+fn code<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
+    bytes.take_while(|byte| is_code(**byte)).count()
 }
 
 fn append(lines: &mut Joined, text: &[u8], line: Range<usize>) {
