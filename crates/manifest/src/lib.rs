@@ -52,7 +52,7 @@ pub use model::{
     SecretName, Share, Shell, ShellGateway, ShellName, SkillPackage, Spawn, StateEffect, TaskAcceptance, ToolPackage,
     Trace, TransportKind, UpstreamAuth, Version,
 };
-pub use publisher::{MAX_DESCRIPTION, fold_description};
+pub use publisher::{MAX_DESCRIPTION, fold_description, fold_to};
 pub use scaffold::{scaffold, scaffold_name};
 #[cfg(feature = "schema")]
 pub use schema::{artifact_json_schema, json_schema, reference_markdown};

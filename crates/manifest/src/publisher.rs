@@ -13,16 +13,22 @@ pub const MAX_DESCRIPTION: usize = 1024;
 /// are rewritten as they are in fenced content.
 #[must_use]
 pub fn fold_description(text: &str) -> String {
+    fold_to(text, MAX_DESCRIPTION)
+}
+
+/// The same with at most `most` characters.
+#[must_use]
+pub fn fold_to(text: &str, most: usize) -> String {
     // Folding can join a marker's parts, and rewriting lengthens. What is cut afterwards was rewritten
     // right after its `<`, so no cut brings a marker back.
-    let folded = fold(text);
+    let folded = fold(text, most);
     match fence::neutralise(&folded) {
         std::borrow::Cow::Borrowed(_) => folded,
-        std::borrow::Cow::Owned(neutral) => fold(&neutral),
+        std::borrow::Cow::Owned(neutral) => fold(&neutral, most),
     }
 }
 
-fn fold(text: &str) -> String {
+fn fold(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut length = 0;
     let mut space = false;
@@ -34,7 +40,7 @@ fn fold(text: &str) -> String {
         if c.is_control() || is_bidi(c) {
             continue;
         }
-        if length + usize::from(space) >= MAX_DESCRIPTION {
+        if length + usize::from(space) >= most {
             out.pop();
             out.push('…');
             return out;

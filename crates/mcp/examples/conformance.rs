@@ -30,7 +30,13 @@ async fn run(url: &str) -> Result<(), mcp::Error> {
         let required = tool.input_schema.get("required").and_then(Value::as_array).into_iter().flatten();
         let arguments: Map<String, Value> =
             required.filter_map(Value::as_str).map(|name| (name.to_owned(), Value::from(7))).collect();
-        let call = Call { tool: &tool.name, arguments: &arguments, definition: Some(tool.definition), meta: None };
+        let call = Call {
+            tool: &tool.name,
+            arguments: &arguments,
+            definition: Some(tool.definition),
+            meta: None,
+            confirm: None,
+        };
         server.call(&call, std::future::pending()).await?;
     }
     server.close().await;

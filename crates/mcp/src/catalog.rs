@@ -7,10 +7,13 @@
 
 use std::collections::HashMap;
 
-use manifest::fold_description;
+use manifest::{fold_description, fold_to};
 use serde_json::{Map, Value};
 
-use crate::Definition;
+use crate::{Definition, schema};
+
+/// Characters of a tool's description.
+const MAX_DESCRIPTION: usize = 2_000;
 
 /// Characters of a tool's name.
 const MAX_NAME: usize = 128;
@@ -31,7 +34,7 @@ pub struct Tool {
     pub name: String,
     /// A name for people, one line.
     pub title: Option<String>,
-    /// What it does in the publisher's words, one line of at most 1,024 characters.
+    /// What it does in the publisher's words, one line of at most 2,000 characters.
     pub description: Option<String>,
     /// JSON Schema of the arguments, an object.
     pub input_schema: Value,
@@ -95,7 +98,9 @@ fn tool(mut entry: Value, twice: &impl Fn(&str) -> bool) -> Tool {
     let input_schema = take("inputSchema");
     let unusable = fault(&name)
         .or_else(|| twice(&name).then_some("the server lists its name more than once"))
-        .or_else(|| schema_fault(input_schema.as_ref()));
+        .or_else(|| schema_fault(input_schema.as_ref()))
+        .map(str::to_owned)
+        .or_else(|| schema::fault(input_schema.as_ref()?));
     let mod_authorized = take("_meta").is_some_and(|meta| meta.get(MOD_AUTHORIZED) == Some(&Value::Bool(true)));
     let description = text(take("description"));
     let annotations = take("annotations");
@@ -105,11 +110,11 @@ fn tool(mut entry: Value, twice: &impl Fn(&str) -> bool) -> Tool {
         definition: Definition::of(description.as_deref(), &input_schema),
         name: if fault(&name).is_some() { shown(&name) } else { name },
         title: title.map(|title| fold_description(&title)).filter(|title| !title.is_empty()),
-        description: description.map(|text| fold_description(&text)),
+        description: description.map(|text| fold_to(&text, MAX_DESCRIPTION)),
         input_schema,
         output_schema: take("outputSchema"),
         annotations: hints(annotations.as_ref()),
-        unusable: unusable.map(str::to_owned),
+        unusable,
         mod_authorized,
     }
 }

@@ -23,7 +23,7 @@ use crate::error::{Error, Step};
 use crate::outcome::weight;
 use crate::signals::Signals;
 use crate::transport::Remains;
-use crate::{CallOutcome, Catalog, Definition, Limits, trouble, validate};
+use crate::{CallOutcome, Catalog, Confirm, Definition, Limits, trouble, validate};
 
 /// How long telling a server that its answer is not wanted any more may take.
 const FAREWELL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -50,6 +50,8 @@ pub struct Call<'a> {
     pub definition: Option<Definition>,
     /// What the runtime itself tells the server, apart from the arguments (`_meta`).
     pub meta: Option<&'a Map<String, Value>>,
+    /// Who has the last word before it is sent.
+    pub confirm: Option<&'a dyn Confirm>,
 }
 
 /// An open connection. Dropped, it ends at once: the pipes are cut and the process's keeper is dropped.
@@ -132,7 +134,7 @@ impl Connection {
         let (changes, at) = (self.signals.changes(), Instant::now());
         let catalog = timeout(self.limits.discovery, self.list())
             .await
-            .map_err(|_| Error::TimedOut { step: Step::List, after: self.limits.discovery })??;
+            .map_err(|_| self.late(Step::List, self.limits.discovery))??;
         let catalog = Arc::new(catalog);
         *listed = Some(Listed { catalog: Arc::clone(&catalog), changes, at });
         Ok(catalog)
@@ -180,8 +182,8 @@ impl Connection {
     /// kept it from running, or its result from arriving, is an error.
     ///
     /// # Errors
-    /// [`Error::ToolNotFound`], [`Error::ToolUnusable`], [`Error::ToolChanged`] and [`Error::Arguments`]
-    /// before anything was sent; [`Error::may_have_run`] tells for every other.
+    /// [`Error::ToolNotFound`], [`Error::ToolUnusable`], [`Error::ToolChanged`], [`Error::Arguments`] and
+    /// [`Error::Withdrawn`] before anything was sent; [`Error::may_have_run`] tells for every other.
     pub async fn call(&self, call: &Call<'_>, cancel: impl Future<Output = ()>) -> Result<CallOutcome, Error> {
         let mut cancel = pin!(cancel);
         tokio::select! {
@@ -196,7 +198,7 @@ impl Connection {
             biased;
             () = &mut cancel => Err(Error::Cancelled { step: Step::Call }),
             answer = timeout(self.limits.call, pending.answer(self)) => {
-                answer.unwrap_or(Err(Error::TimedOut { step: Step::Call, after: self.limits.call }))
+                answer.unwrap_or_else(|_| Err(self.late(Step::Call, self.limits.call)))
             }
         };
         if let Err(Error::Cancelled { .. } | Error::TimedOut { .. }) = answer {
@@ -205,7 +207,7 @@ impl Connection {
         CallOutcome::read(answer?, self.limits.result_bytes)
     }
 
-    /// Whether the call may go out, by the catalog of now.
+    /// Whether the call may go out, by the catalog of now and by whoever has the last word.
     async fn admit(&self, call: &Call<'_>) -> Result<(), Error> {
         let catalog = self.catalog().await?;
         let tool = catalog.find(call.tool).ok_or_else(|| Error::ToolNotFound { tool: fold_description(call.tool) })?;
@@ -215,7 +217,15 @@ impl Connection {
         if call.definition.is_some_and(|expected| expected != tool.definition) {
             return Err(Error::ToolChanged { tool: tool.name.clone() });
         }
-        validate(&tool.name, &tool.input_schema, call.arguments)
+        validate(&tool.name, &tool.input_schema, call.arguments)?;
+        match call.confirm {
+            Some(last) => last.confirm().await.map_err(Error::Withdrawn),
+            None => Ok(()),
+        }
+    }
+
+    fn late(&self, step: Step, after: std::time::Duration) -> Error {
+        Error::TimedOut { step, after, unreadable: self.signals.unreadable() }
     }
 
     /// Hands a request to the engine.

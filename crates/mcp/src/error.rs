@@ -86,8 +86,11 @@ pub enum Error {
     /// The HTTP session is over; nothing of the request ran.
     #[error("the server has ended the session")]
     SessionExpired,
+    /// The right to the call was gone when it was about to be sent.
+    #[error("the call was not sent: {0}")]
+    Withdrawn(#[source] StartError),
     /// The process or the stream ended.
-    #[error("the server ended during {}{}", step.words(), if *sent { ", which may have run" } else { "" })]
+    #[error("the server ended during {}{}", step.words(), if *sent && *step == Step::Call { ", which may have run" } else { "" })]
     Ended {
         /// During what.
         step: Step,
@@ -95,12 +98,14 @@ pub enum Error {
         sent: bool,
     },
     /// No answer in time.
-    #[error("the server did not finish {} within {} s", step.words(), after.as_secs_f32())]
+    #[error("the server did not finish {} within {} s{}", step.words(), after.as_secs_f32(), babble(*unreadable))]
     TimedOut {
         /// What.
         step: Step,
         /// The limit.
         after: Duration,
+        /// How many lines it has written, since it was started, that are no messages.
+        unreadable: u64,
     },
     /// No protocol version in common.
     #[error("the server speaks no version of MCP that is known here: `{offered}`")]
@@ -187,6 +192,15 @@ pub enum Error {
     },
 }
 
+/// What is told of lines that are no messages.
+fn babble(lines: u64) -> String {
+    match lines {
+        0 => String::new(),
+        1 => "; it has written 1 line that is no message".to_owned(),
+        lines => format!("; it has written {lines} lines that are no messages"),
+    }
+}
+
 impl Error {
     /// The stable diagnostic code.
     #[must_use]
@@ -206,7 +220,9 @@ impl Error {
             | Self::Flood { .. }
             | Self::PageLoop => "E-MCP-006",
             Self::TooLarge { .. } => "E-MCP-007",
-            Self::ToolNotFound { .. } | Self::ToolUnusable { .. } | Self::ToolChanged { .. } => "E-MCP-008",
+            Self::ToolNotFound { .. } | Self::ToolUnusable { .. } | Self::ToolChanged { .. } | Self::Withdrawn(_) => {
+                "E-MCP-008"
+            }
             Self::Arguments { .. } => "E-MCP-009",
         }
     }
@@ -227,7 +243,8 @@ impl Error {
             Self::Http { .. } => "is the path the server's MCP endpoint, often `/mcp`?",
             Self::SessionExpired => "call again: a new session is opened",
             Self::Ended { .. } => "see what the server wrote to its log before it ended",
-            Self::TimedOut { .. } => "is the server waiting for something, or overloaded? see its log",
+            Self::TimedOut { unreadable: 0, .. } => "is the server waiting for something, or overloaded? see its log",
+            Self::TimedOut { .. } => "a server on stdio writes messages to stdout, one a line, and all else to stderr",
             Self::Version { .. } => "update the server",
             Self::Refused { .. } => "see the server's own documentation for this error",
             Self::Malformed { .. } | Self::Flood { .. } | Self::PageLoop => "report this to the server's author",
@@ -235,7 +252,10 @@ impl Error {
             Self::TooLarge { .. } => "ask the tool for less at once",
             Self::ToolNotFound { .. } => "list the connection's tools; names are case-sensitive",
             Self::ToolUnusable { .. } => "the server has to name and describe the tool properly",
-            Self::ToolChanged { .. } => "look at the new definition, then grant the tool again",
+            Self::ToolChanged { .. } => {
+                "look at the new definition (`mur mcp discover`), then grant the tool again (`mur mcp grant`)"
+            }
+            Self::Withdrawn(_) => "connection and grant are read once more right before a call is sent",
             Self::Arguments { .. } => "correct the arguments",
             Self::Cancelled { .. } => "nothing to do: it was asked for",
         };

@@ -58,7 +58,7 @@
 //!
 //! let never = std::future::pending::<()>;
 //! let arguments = serde_json::json!({"whom": "world"}).as_object().cloned().unwrap_or_default();
-//! let call = Call { tool: "greet", arguments: &arguments, definition: granted, meta: None };
+//! let call = Call { tool: "greet", arguments: &arguments, definition: granted, meta: None, confirm: None };
 //! assert_eq!(server.call(&call, never()).await?.parts, [Part::Text("hello".to_owned())]);
 //!
 //! let call = Call { arguments: &serde_json::Map::new(), ..call };
@@ -78,6 +78,7 @@ mod diagnose;
 mod error;
 mod http;
 mod limits;
+mod lines;
 mod open;
 mod outcome;
 mod schema;
@@ -99,4 +100,4 @@ pub use limits::Limits;
 pub use outcome::{CallOutcome, Part};
 pub use schema::validate;
 pub use server::{Lifecycle, Server};
-pub use transport::{Pipes, Start, Transport};
+pub use transport::{Confirm, Pipes, Start, Transport};

@@ -3,20 +3,21 @@
 //! Two eras of the protocol differ in their first message. The newer one is tried first, unless the server is
 //! known to speak the older one alone. Most old servers refuse what they do not know and go on; some end, fall
 //! silent or answer nonsense, so that a failed first attempt is followed by one in the older manner, on stdio
-//! with a new process. Which one it was is told to whoever opens the next connection.
+//! with a new process, if one more may be started. Which one it was is told to whoever opens the next connection.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rmcp::RoleClient;
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, Peer, RunningService, Subscription};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use tokio::time::timeout;
 
 use crate::client::Asked;
 use crate::error::{Error, Step};
+use crate::lines::Lines;
 use crate::sieve::Sieve;
 use crate::signals::Signals;
 use crate::transport::Remains;
@@ -40,7 +41,7 @@ impl Connection {
     /// When the server does not start, cannot be reached, refuses the credential, or does not complete the
     /// handshake in time.
     pub async fn open(transport: &Transport, limits: &Limits) -> Result<Self, Error> {
-        open(transport, limits, Era::Unknown).await
+        open(transport, limits, Era::Unknown, &Restarts::default()).await
     }
 
     /// The manner in which the next connection to the same server should begin.
@@ -49,34 +50,69 @@ impl Connection {
     }
 }
 
+/// How often a process that did not do may be replaced by a new one: once for a call, however it came to it.
+#[derive(Debug)]
+pub(crate) struct Restarts(AtomicUsize);
+
+impl Default for Restarts {
+    fn default() -> Self {
+        Self(AtomicUsize::new(1))
+    }
+}
+
+impl Restarts {
+    /// Whether one more may be started, which is counted.
+    pub(crate) fn take(&self) -> bool {
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// The same for a way to a server on which an address is only asked again.
+    pub(crate) fn take_for(&self, transport: &Transport) -> bool {
+        matches!(transport, Transport::Http(_)) || self.take()
+    }
+}
+
 /// Opens a connection, beginning as an earlier one ended up.
-pub(crate) async fn open(transport: &Transport, limits: &Limits, era: Era) -> Result<Connection, Error> {
+pub(crate) async fn open(
+    transport: &Transport,
+    limits: &Limits,
+    era: Era,
+    restarts: &Restarts,
+) -> Result<Connection, Error> {
+    let unreadable = Arc::new(AtomicU64::new(0));
     let opening = async {
-        match begin(transport, limits, era).await {
-            Err(Error::Ended { .. } | Error::Malformed { .. } | Error::Http { .. }) if era == Era::Unknown => {
-                begin(transport, limits, Era::Older).await
+        match begin(transport, limits, era, &unreadable).await {
+            Err(Error::Ended { .. } | Error::Malformed { .. } | Error::Http { .. })
+                if era == Era::Unknown && restarts.take_for(transport) =>
+            {
+                begin(transport, limits, Era::Older, &unreadable).await
             }
             other => other,
         }
     };
-    timeout(limits.open, opening).await.unwrap_or(Err(Error::TimedOut { step: Step::Open, after: limits.open }))
+    timeout(limits.open, opening).await.unwrap_or_else(|_| {
+        let unreadable = unreadable.load(Ordering::SeqCst);
+        Err(Error::TimedOut { step: Step::Open, after: limits.open, unreadable })
+    })
 }
 
-async fn begin(transport: &Transport, limits: &Limits, era: Era) -> Result<Connection, Error> {
+async fn begin(
+    transport: &Transport,
+    limits: &Limits,
+    era: Era,
+    unreadable: &Arc<AtomicU64>,
+) -> Result<Connection, Error> {
     match transport {
-        Transport::Stdio(start) => stdio(start.as_ref(), limits, era).await,
+        Transport::Stdio(start) => stdio(start.as_ref(), limits, era, Signals::counting(unreadable)).await,
         Transport::Http(config) => http(config, limits, era).await,
     }
 }
 
-async fn stdio(start: &dyn Start, limits: &Limits, era: Era) -> Result<Connection, Error> {
+async fn stdio(start: &dyn Start, limits: &Limits, era: Era, signals: Arc<Signals>) -> Result<Connection, Error> {
     let pipes = start.start().await.map_err(Error::Start)?;
-    let signals = Arc::new(Signals::default());
     let mut stdout = Sieve::new(pipes.stdout, limits.message_bytes, limits.noise_bytes, Arc::clone(&signals));
     let remains = Remains { _keeper: pipes.keeper, stdout: stdout.rest() };
-    // One byte more than the sieve lets through: it is the sieve that tells why.
-    let lines =
-        AsyncRwTransport::new_client(stdout, pipes.stdin).with_max_line_length(limits.message_bytes.saturating_add(1));
+    let lines = Lines::new(stdout, pipes.stdin, Arc::clone(&signals));
     let served = Asked.serve_with_lifecycle(Watch::new(lines, Arc::clone(&signals)), lifecycle(era)).await;
     finish(served.map_err(Box::new), Some(remains), signals, limits).await
 }

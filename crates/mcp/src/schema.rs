@@ -21,13 +21,10 @@ const MAX_PATTERN: usize = 1024 * 1024;
 /// # Errors
 /// [`Error::Arguments`] with what does not fit; [`Error::ToolUnusable`] when the schema itself cannot be used.
 pub fn validate(tool: &str, schema: &Value, arguments: &Map<String, Value>) -> Result<(), Error> {
-    let unusable = |reason: &str| Error::ToolUnusable {
-        tool: fold_description(tool),
-        reason: format!("its input schema cannot be used: {reason}"),
-    };
+    let unusable = |reason| Error::ToolUnusable { tool: fold_description(tool), reason: words(reason) };
     let arguments = Value::Object(arguments.clone());
-    cost::check(schema, &arguments).map_err(unusable)?;
-    let validator = compile(schema).map_err(|reason| unusable(&reason))?;
+    cost::check(schema, &arguments).map_err(|reason| unusable(reason.to_owned()))?;
+    let validator = compile(schema).map_err(unusable)?;
     let mut found = validator.iter_errors(&arguments);
     let mut faults: Vec<String> = found
         .by_ref()
@@ -45,6 +42,17 @@ pub fn validate(tool: &str, schema: &Value, arguments: &Map<String, Value>) -> R
         faults.push("and more".to_owned());
     }
     Err(Error::Arguments { tool: fold_description(tool), faults })
+}
+
+/// Why no arguments can be checked against it, whatever they are.
+pub(crate) fn fault(schema: &Value) -> Option<String> {
+    let none = Value::Object(Map::new());
+    let checked = cost::check(schema, &none).map_err(str::to_owned);
+    checked.and_then(|()| compile(schema).map(drop)).err().map(words)
+}
+
+fn words(reason: String) -> String {
+    format!("its input schema cannot be used: {reason}")
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {

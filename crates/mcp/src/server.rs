@@ -2,7 +2,7 @@
 //!
 //! `ephemeral` opens for each call and closes after it; `keep_alive` opens at the first call and closes when
 //! it was idle. Nothing is opened that is not used. A server that ended before a call was sent is opened once
-//! more for that call; one that did not answer in time is killed. No call waits for a server's orderly end.
+//! more for that call, and no process is started a third time; one that did not answer in time is killed. No call waits for a server's orderly end.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::{Error, Step};
-use crate::open::{Era, open};
+use crate::open::{Era, Restarts, open};
 use crate::{Call, CallOutcome, Catalog, Connection, Limits, Transport};
 
 /// How long a connection lives.
@@ -86,7 +86,7 @@ impl Server {
         if let Some(hung) = self.inner.kept.lock().await.take() {
             hung.connection.kill();
         }
-        Err(Error::TimedOut { step: Step::List, after: limit })
+        Err(Error::TimedOut { step: Step::List, after: limit, unreadable: 0 })
     }
 
     /// Calls a tool, and gives up when `cancel` is done.
@@ -112,25 +112,37 @@ impl Server {
         }
     }
 
+    /// Whether something is kept of it that may have to be closed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.inner.kept.try_lock().map_or(true, |kept| kept.is_some())
+    }
+
     /// A connection of one's own, for who looks at the server and calls nothing.
     pub(crate) async fn open(&self) -> Result<Connection, Error> {
-        self.inner.open(&self.transport).await
+        self.inner.open(&self.transport, &Restarts::default()).await
     }
 
     /// Uses a connection, and a second one where the first was over before anything was sent.
     async fn attempts<W: Work>(&self, cancelled: &Cancelled, work: &W) -> Result<W::Done, Error> {
-        match self.attempt(cancelled, work).await {
-            Err(Failed { may_restart: true, .. }) => self.attempt(cancelled, work).await.map_err(|failed| failed.error),
+        let restarts = Restarts::default();
+        match self.attempt(cancelled, work, &restarts).await {
+            Err(Failed { may_restart: true, .. }) if restarts.take() => {
+                self.attempt(cancelled, work, &restarts).await.map_err(|failed| failed.error)
+            }
             Err(Failed { error, .. }) => Err(error),
             Ok(done) => Ok(done),
         }
     }
 
-    async fn attempt<W: Work>(&self, cancelled: &Cancelled, work: &W) -> Result<W::Done, Failed> {
+    async fn attempt<W: Work>(&self, cancelled: &Cancelled, work: &W, restarts: &Restarts) -> Result<W::Done, Failed> {
         let opening = async {
             match self.inner.lifecycle {
-                Lifecycle::Ephemeral => Ok(Lease::of(&Kept::new(self.open().await?), true)),
-                Lifecycle::KeepAlive { idle } => self.lease(idle).await,
+                Lifecycle::Ephemeral => {
+                    let connection = self.inner.open(&self.transport, restarts).await?;
+                    Ok(Lease::of(&Kept::new(connection), true))
+                }
+                Lifecycle::KeepAlive { idle } => self.lease(idle, restarts).await,
             }
         };
         let lease = tokio::select! {
@@ -146,7 +158,7 @@ impl Server {
         if self.inner.lifecycle == Lifecycle::Ephemeral {
             let kept = Arc::clone(&lease.kept);
             tokio::spawn(async move { kept.connection.close().await });
-        } else if self.is_spent(&done) {
+        } else if self.is_spent(&done) || lease.kept.connection.is_closed() {
             self.forget(&lease.kept);
         }
         done.map_err(|error| {
@@ -170,12 +182,13 @@ impl Server {
                     | Error::ToolUnusable { .. }
                     | Error::ToolChanged { .. }
                     | Error::Arguments { .. }
+                    | Error::Withdrawn(_)
             ),
         }
     }
 
     /// The kept connection, or a new one while others who want it wait.
-    async fn lease(&self, idle: Duration) -> Result<Lease, Error> {
+    async fn lease(&self, idle: Duration, restarts: &Restarts) -> Result<Lease, Error> {
         let mut place = self.inner.kept.lock().await;
         if let Some(kept) = place.as_ref().filter(|kept| !kept.connection.is_closed()) {
             return Ok(Lease::of(kept, false));
@@ -183,7 +196,7 @@ impl Server {
         if let Some(ended) = place.take() {
             ended.connection.kill();
         }
-        let kept = Kept::new(self.open().await?);
+        let kept = Kept::new(self.inner.open(&self.transport, restarts).await?);
         let lease = Lease::of(&kept, true);
         tokio::spawn(close_when_idle(Arc::downgrade(&self.inner), Arc::downgrade(&kept), idle));
         *place = Some(kept);
@@ -244,18 +257,20 @@ fn is_hung<T>(done: &Result<T, Error>) -> bool {
 }
 
 impl Inner {
-    async fn open(&self, transport: &Transport) -> Result<Connection, Error> {
+    async fn open(&self, transport: &Transport, restarts: &Restarts) -> Result<Connection, Error> {
         let was_older = self.is_older.load(Ordering::Relaxed);
         let opened = if was_older {
-            match open(transport, &self.limits, Era::Older).await {
+            match open(transport, &self.limits, Era::Older, restarts).await {
                 // It may have been replaced by one that knows the newer manner alone.
-                Err(Error::Refused { .. } | Error::Http { .. } | Error::Version { .. }) => {
-                    open(transport, &self.limits, Era::Unknown).await
+                Err(Error::Refused { .. } | Error::Http { .. } | Error::Version { .. })
+                    if restarts.take_for(transport) =>
+                {
+                    open(transport, &self.limits, Era::Unknown, restarts).await
                 }
                 other => other,
             }
         } else {
-            open(transport, &self.limits, Era::Unknown).await
+            open(transport, &self.limits, Era::Unknown, restarts).await
         };
         if let Ok(connection) = &opened {
             self.is_older.store(connection.era() == Era::Older, Ordering::Relaxed);

@@ -104,6 +104,7 @@ impl<R> Sieve<R> {
             Line::Start if byte.is_ascii_whitespace() => self.dropped(),
             Line::Start => {
                 self.line = Line::Noise;
+                self.signals.not_understood();
                 self.dropped()
             }
             Line::Message { .. } if byte == b'\n' => {

@@ -4,6 +4,7 @@
 //! flags do, and count what has to be in step with the messages.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
@@ -15,6 +16,7 @@ pub(crate) enum Fault {
     MessageTooLarge = 1,
     Noise = 2,
     Flood = 3,
+    Garbled = 4,
 }
 
 /// Shared by a connection and its transport.
@@ -26,9 +28,24 @@ pub(crate) struct Signals {
     changes: AtomicU64,
     /// The server's requests that were not answered yet.
     unanswered: AtomicUsize,
+    /// Lines that are no messages.
+    unreadable: Arc<AtomicU64>,
 }
 
 impl Signals {
+    /// Signals that count lines which are no messages in here.
+    pub(crate) fn counting(unreadable: &Arc<AtomicU64>) -> Arc<Self> {
+        Arc::new(Self { unreadable: Arc::clone(unreadable), ..Self::default() })
+    }
+
+    pub(crate) fn not_understood(&self) {
+        self.unreadable.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn unreadable(&self) -> u64 {
+        self.unreadable.load(Ordering::SeqCst)
+    }
+
     /// The first fault stays.
     pub(crate) fn raise(&self, fault: Fault) {
         let _ = self.fault.compare_exchange(0, fault as u8, Ordering::SeqCst, Ordering::SeqCst);
@@ -49,6 +66,7 @@ impl Signals {
             1 => Some(Fault::MessageTooLarge),
             2 => Some(Fault::Noise),
             3 => Some(Fault::Flood),
+            4 => Some(Fault::Garbled),
             _ => None,
         }
     }

@@ -55,6 +55,16 @@ pub trait Start: Send + Sync {
     fn start(&self) -> BoxFuture<'_, Result<Pipes, StartError>>;
 }
 
+/// Says whether a call may still be sent. It is asked once the server is there and right before the request goes out: a
+/// server takes its time to start, and the right to a call may be gone by then.
+pub trait Confirm: fmt::Debug + Send + Sync {
+    /// Whether it may.
+    ///
+    /// # Errors
+    /// Why not, which becomes [`Error::Withdrawn`](crate::Error::Withdrawn).
+    fn confirm(&self) -> BoxFuture<'_, Result<(), StartError>>;
+}
+
 /// The way to a server.
 #[derive(Clone)]
 pub enum Transport {

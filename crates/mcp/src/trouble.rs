@@ -27,6 +27,7 @@ pub(crate) fn fault(signals: &Signals, step: Step, limits: &Limits) -> Option<Er
         }
         Fault::Noise => Error::TooLarge { step, what: "what is no message, in bytes,", limit: limits.noise_bytes },
         Fault::Flood => Error::Flood { step },
+        Fault::Garbled => Error::Malformed { step, what: "it is no message of the protocol" },
     })
 }
 

@@ -89,7 +89,7 @@ async fn http(program: impl FnOnce(u16) -> Program) -> (tokio::process::Child, [
 
 async fn call(server: &Server, tool: &str, arguments: Value) -> Result<CallOutcome, Error> {
     let definition = server.discover().await?.find(tool).map(|tool| tool.definition);
-    let call = Call { tool, arguments: arguments.as_object().unwrap(), definition, meta: None };
+    let call = Call { tool, arguments: arguments.as_object().unwrap(), definition, meta: None, confirm: None };
     server.call(&call, std::future::pending()).await
 }
 
@@ -147,7 +147,7 @@ async fn a_long_tool_is_cancelled() {
     let [_, server] = stdio(node(package("server-everything/dist/index.js"), &["stdio"]));
     let arguments = json!({"duration": 600, "steps": 600});
     let tool = "trigger-long-running-operation";
-    let call = Call { tool, arguments: arguments.as_object().unwrap(), definition: None, meta: None };
+    let call = Call { tool, arguments: arguments.as_object().unwrap(), definition: None, meta: None, confirm: None };
     let failed = server.call(&call, tokio::time::sleep(Duration::from_secs(2))).await.unwrap_err();
     assert!(matches!(failed, Error::Cancelled { .. }), "{failed}");
     everything(&server).await;

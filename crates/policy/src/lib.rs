@@ -88,7 +88,7 @@ pub use cancel::{Cancel, Canceler, cancel_pair};
 pub use compiled::{Compiled, Form, Match, Verdict};
 pub use connect::{
     Adapter, Catalog, CatalogTool, ClearedCall, Connection, Connections, ConnectionsError, Connectors,
-    FixedConnections, Grant, Lifecycle, Pinned, Reach, SecretRule, Standing, Suspended, Unfit,
+    FixedConnections, Grant, Lifecycle, McpFacts, Pinned, Reach, SecretRule, Standing, Suspended, Unfit,
 };
 pub use document::{
     Base, Document, Examples, Fault, HardBlock, MAX_DOCUMENT, MAX_PATTERN, MAX_RULES, Matching, Operations, Subject,

@@ -8,7 +8,7 @@ use secrets::Redactor;
 use vocab::{BoxFuture, Part};
 
 use crate::protected::{ProtectedValues, Taken, Withholding, image_bytes, protect_parts};
-use crate::{ClearedCall, Denial};
+use crate::{ClearedCall, Denial, McpFacts};
 
 /// How a call that was reviewed ended.
 #[derive(Debug)]
@@ -119,6 +119,8 @@ pub struct Facts {
     pub truncated: bool,
     /// Set when a process ran.
     pub shell: Option<ShellFacts>,
+    /// Set when a connection's tool was called.
+    pub mcp: Option<Box<McpFacts>>,
     /// How many values of it stand behind handles.
     pub protected: usize,
 }
@@ -132,7 +134,7 @@ pub struct RawResult {
     voice: Voice,
     source: Option<Source>,
     note: Option<RuntimeWords>,
-    facts: Facts,
+    facts: Box<Facts>,
     /// The call of a connection's tool that this answers.
     answered_by: Option<Box<ClearedCall>>,
     /// What was taken out of it while it was read.
@@ -148,7 +150,7 @@ impl RawResult {
             voice: Voice::Tool,
             source: None,
             note: None,
-            facts: Facts::default(),
+            facts: Box::default(),
             answered_by: None,
             taken: Taken::default(),
         }
@@ -183,7 +185,7 @@ impl RawResult {
 
     /// Adds what is recorded beside the text.
     pub fn with_facts(mut self, facts: Facts) -> Self {
-        self.facts = facts;
+        self.facts = Box::new(facts);
         self
     }
 
@@ -274,7 +276,7 @@ impl Clean {
             Voice::Tool => fenced(source, raw.parts, raw.note.as_ref()),
             Voice::Skill => raw.parts.into_iter().map(unfenced).collect(),
         };
-        Shown { parts, is_error: raw.is_error, facts: raw.facts }
+        Shown { parts, is_error: raw.is_error, facts: *raw.facts }
     }
 }
 

@@ -461,6 +461,20 @@ impl Permit {
         self.call.as_ref().ok_or_else(|| Denial::execute(Blocker::new("not_reviewed", NOT_REVIEWED)))
     }
 
+    /// Judges the call of a connection's tool for the last time, right before it is sent: while a server starts, the
+    /// operator may have taken back what it rests on.
+    ///
+    /// # Errors
+    /// As [`Permit::confirm_call`], and when the call may not be made any more.
+    pub async fn reconfirm_call(&self) -> Result<ClearedCall, Denial> {
+        let blockers = match self.confirm_call()?.renewed(self.sources.connectors.as_ref()).await {
+            Ok(Ok(call)) => return Ok(call),
+            Ok(Err(standing)) => Blocker::standing(standing).into_iter().collect(),
+            Err(Unreadable { .. }) => vec![Blocker::unconnected()],
+        };
+        Err(Denial::new(Phase::Execute, blockers))
+    }
+
     /// The denial of a call whose tool turned out, at its server, to be another one than was granted.
     #[must_use]
     pub fn changed(&self) -> Denial {

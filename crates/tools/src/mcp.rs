@@ -15,6 +15,7 @@ mod launch;
 mod listing;
 mod mods;
 mod operator;
+mod reach;
 mod result;
 mod toolset;
 

@@ -11,7 +11,10 @@ fn listing(tools: Value) -> Fake {
 
 async fn call(fake: &Fake, tool: &str, input: Value) -> Result<(), Error> {
     let input = arguments(input);
-    fake.kept().call(&Call { tool, arguments: &input, definition: None, meta: None }, never()).await.map(drop)
+    fake.kept()
+        .call(&Call { tool, arguments: &input, definition: None, meta: None, confirm: None }, never())
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -79,6 +82,46 @@ async fn a_schema_that_points_elsewhere_cannot_be_used_and_one_that_points_at_it
         let failed = check(json!({"properties": {"a": {"$ref": elsewhere}}}), json!({"a": 1})).await;
         assert!(matches!(failed, Err(Error::ToolUnusable { .. })), "{elsewhere}: {failed:?}");
     }
+}
+
+#[tokio::test]
+async fn a_tool_whose_schema_checks_nothing_is_shown_as_unusable() {
+    let cases = [
+        (json!({"properties": {"a": {"$ref": "#/$defs/none"}}}), Some("it refers to something that is not in it")),
+        (json!({"properties": {"a": {"$ref": "https://example.com/s.json"}}}), Some("it refers to something")),
+        (json!({"properties": {"a": {"type": "string", "pattern": "(["}}}), Some("")),
+        (json!({"properties": {"a": {"type": "strnig"}}}), Some("")),
+        (json!({"properties": {"a": {"type": "string", "pattern": "^(?!x)[a-z]+$"}}}), None),
+    ];
+    for (schema, expected) in cases {
+        let fake = listing(json!([{"name": "t", "inputSchema": schema}, {"name": "u", "inputSchema": {}}]));
+        let catalog = fake.ephemeral().discover().await.unwrap();
+        let unusable = |name| catalog.find(name).unwrap().unusable.clone();
+        match (unusable("t"), expected) {
+            (Some(why), Some(expected)) => {
+                let begins = format!("its input schema cannot be used: {expected}");
+                assert!(why.starts_with(&begins) && why.lines().count() == 1, "{why}");
+            }
+            (why, expected) => assert_eq!((why, expected), (None, None), "{schema}"),
+        }
+        assert_eq!(unusable("u"), None);
+        let called = call(&fake, "t", json!({"a": "b"})).await;
+        assert_eq!(
+            (called.is_ok(), fake.got("tools/call").len()),
+            (expected.is_none(), usize::from(expected.is_none()))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_description_has_two_thousand_characters_at_most() {
+    let described = async |length: usize| {
+        let tool = json!({"name": "t", "description": "é".repeat(length), "inputSchema": {}});
+        let catalog = listing(json!([tool])).ephemeral().discover().await.unwrap();
+        catalog.find("t").unwrap().description.clone().unwrap()
+    };
+    assert_eq!(described(2_000).await, "é".repeat(2_000));
+    assert_eq!(described(2_001).await, format!("{}…", "é".repeat(1_999)));
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! Calls that work, what goes with them, and how they are given up.
 
 use std::future::ready;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mcp::{Call, CallOutcome, Definition, Error, Limits, Step};
+use mcp::{Call, CallOutcome, Confirm, Definition, Error, Limits, StartError, Step};
 use serde_json::json;
 use tokio::sync::Notify;
+use vocab::BoxFuture;
 
 use crate::support::{Fake, Reaction, arguments, echo, echo_tool, line, never, said};
 
@@ -15,7 +17,7 @@ async fn what_the_runtime_says_travels_apart_from_the_arguments() {
     let fake = Fake::usual();
     let (input, meta) =
         (arguments(json!({"text": "hi"})), arguments(json!({"murmur/agent": "a", "murmur/session": "s"})));
-    let call = Call { tool: "echo", arguments: &input, definition: None, meta: Some(&meta) };
+    let call = Call { tool: "echo", arguments: &input, definition: None, meta: Some(&meta), confirm: None };
     assert_eq!(fake.ephemeral().call(&call, never()).await.unwrap(), said("hi"));
     let got = fake.got("tools/call").remove(0);
     assert_eq!(got["params"]["name"], "echo");
@@ -60,7 +62,8 @@ async fn a_definition_that_is_not_the_expected_one_keeps_the_call_back() {
     let (server, input) = (fake.kept(), arguments(json!({"text": "hi"})));
     let pinned = server.discover().await.unwrap().find("echo").unwrap().definition;
     assert_eq!(pinned, Definition::of(Some("Says it again."), &echo_tool()["inputSchema"]));
-    let call = |definition| Call { tool: "echo", arguments: &input, definition: Some(definition), meta: None };
+    let call =
+        |definition| Call { tool: "echo", arguments: &input, definition: Some(definition), meta: None, confirm: None };
     assert_eq!(server.call(&call(pinned), never()).await.unwrap(), said("hi"));
     let other = Definition::of(Some("Says it twice."), &echo_tool()["inputSchema"]);
     let failed = server.call(&call(other), never()).await.unwrap_err();
@@ -84,7 +87,7 @@ async fn a_catalog_is_kept_until_it_is_old() {
     let fake = fickle();
     let (server, input) = (fake.kept(), arguments(json!({"text": "hi"})));
     let pinned = server.discover().await.unwrap().find("echo").unwrap().definition;
-    let call = Call { tool: "echo", arguments: &input, definition: Some(pinned), meta: None };
+    let call = Call { tool: "echo", arguments: &input, definition: Some(pinned), meta: None, confirm: None };
     assert_eq!(server.call(&call, never()).await.unwrap(), said("hi"));
     assert_eq!(fake.got("tools/list").len(), 1);
     tokio::time::advance(Limits::default().catalog_age).await;
@@ -107,7 +110,7 @@ async fn an_announced_change_counts_from_the_next_call_on() {
         });
         let (server, input) = (fake.kept(), arguments(json!({"text": "hi"})));
         let pinned = server.discover().await.unwrap().find("echo").unwrap().definition;
-        let call = Call { tool: "echo", arguments: &input, definition: Some(pinned), meta: None };
+        let call = Call { tool: "echo", arguments: &input, definition: Some(pinned), meta: None, confirm: None };
         assert_eq!(server.call(&call, never()).await.unwrap(), said("hi"));
         assert_eq!(server.call(&call, never()).await.is_ok(), lists == 1);
         assert_eq!(fake.got("tools/list").len(), lists);
@@ -126,7 +129,7 @@ async fn a_cancelled_call_is_told_to_the_server_which_stays() {
         Reaction::Usual
     });
     let (server, input) = (fake.kept(), arguments(json!({"text": "wait"})));
-    let call = Call { tool: "echo", arguments: &input, definition: None, meta: None };
+    let call = Call { tool: "echo", arguments: &input, definition: None, meta: None, confirm: None };
     let failed = server.call(&call, async { arrived.notified().await }).await.unwrap_err();
     assert!(matches!(failed, Error::Cancelled { step: Step::Call }) && failed.may_have_run(), "{failed}");
     assert_eq!(echo(&server, "on").await.unwrap(), said("on"));
@@ -140,7 +143,7 @@ async fn a_cancelled_call_is_told_to_the_server_which_stays() {
 async fn a_call_that_was_cancelled_before_starts_nothing() {
     let fake = Fake::usual();
     let input = arguments(json!({"text": "hi"}));
-    let call = Call { tool: "echo", arguments: &input, definition: None, meta: None };
+    let call = Call { tool: "echo", arguments: &input, definition: None, meta: None, confirm: None };
     for server in [fake.kept(), fake.ephemeral()] {
         let failed = server.call(&call, ready(())).await.unwrap_err();
         assert!(matches!(failed, Error::Cancelled { step: Step::Open }) && !failed.may_have_run(), "{failed}");
@@ -208,7 +211,52 @@ async fn an_answer_to_another_request_is_none() {
     });
     let failed = echo(&fake.ephemeral(), "hi").await.unwrap_err();
     assert!(
-        matches!(failed, Error::TimedOut { step: Step::Call, after } if after == Duration::from_secs(30)),
+        matches!(failed, Error::TimedOut { step: Step::Call, after, unreadable: 0 } if after == Duration::from_secs(30)),
         "{failed}"
     );
+}
+
+/// Who lets so many calls pass, and remembers how often the tools were listed when he was asked.
+#[derive(Debug)]
+struct Turnstile {
+    passes: usize,
+    asked: Mutex<Vec<usize>>,
+    lists: Arc<AtomicUsize>,
+}
+
+impl Confirm for Turnstile {
+    fn confirm(&self) -> BoxFuture<'_, Result<(), StartError>> {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push(self.lists.load(Ordering::SeqCst));
+        let may = if asked.len() > self.passes { Err("it was revoked".into()) } else { Ok(()) };
+        Box::pin(ready(may))
+    }
+}
+
+#[tokio::test]
+async fn the_last_word_comes_after_the_catalog_and_before_the_call() {
+    for is_kept in [true, false] {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let listed = Arc::clone(&lists);
+        let fake = Fake::new(move |start, message| match message["method"].as_str() {
+            // The first one ends when it has been asked for its tools.
+            Some("tools/list") => {
+                listed.fetch_add(1, Ordering::SeqCst);
+                if start == 1 { Reaction::End } else { Reaction::Usual }
+            }
+            _ => Reaction::Usual,
+        });
+        let server = if is_kept { fake.kept() } else { fake.ephemeral() };
+        let last = Turnstile { passes: 1, asked: Mutex::default(), lists };
+        let input = arguments(json!({"text": "hi"}));
+        let call = Call { tool: "echo", arguments: &input, definition: None, meta: None, confirm: Some(&last) };
+        assert_eq!(server.call(&call, never()).await.unwrap(), said("hi"));
+        assert_eq!(*last.asked.lock().unwrap(), [2]);
+        let failed = server.call(&call, never()).await.unwrap_err();
+        assert_eq!(failed.to_string(), "the call was not sent: it was revoked");
+        assert!(matches!(failed, Error::Withdrawn(_)) && !failed.may_have_run());
+        assert_eq!(*last.asked.lock().unwrap(), [2, if is_kept { 2 } else { 3 }]);
+        assert_eq!((fake.got("tools/call").len(), fake.starts()), (1, if is_kept { 2 } else { 3 }));
+        assert_eq!(server.call(&Call { confirm: None, ..call }, never()).await.unwrap(), said("hi"));
+    }
 }

@@ -44,6 +44,28 @@ async fn a_server_that_crashed_before_a_call_is_started_again_for_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_in_the_handshake_is_started_once_more_and_nothing_ran() {
+    for is_kept in [true, false] {
+        let fake = Fake::new(|_, _| Reaction::End);
+        let failed = echo(&if is_kept { fake.kept() } else { fake.ephemeral() }, "hi").await.unwrap_err();
+        assert_eq!(failed.to_string(), "the server ended during the handshake");
+        assert!(matches!(failed, Error::Ended { step: Step::Open, .. }) && !failed.may_have_run());
+        assert_eq!((fake.starts(), fake.got("tools/call").len()), (2, 0));
+    }
+    // What the handshake took is not there for the list of tools.
+    let fake = Fake::new(|start, message| match message["method"].as_str() {
+        Some("server/discover") => Reaction::End,
+        Some("tools/list") if start == 2 => Reaction::End,
+        _ => Reaction::Usual,
+    });
+    let server = fake.kept();
+    assert!(matches!(echo(&server, "a").await, Err(Error::Ended { step: Step::List, .. })));
+    assert_eq!((fake.starts(), fake.got("tools/call").len()), (2, 0));
+    assert_eq!(echo(&server, "b").await.unwrap(), said("b"));
+    assert_eq!((fake.starts(), fake.got("tools/call").len()), (3, 1));
+}
+
+#[tokio::test]
 async fn a_kept_server_that_ended_between_two_calls_is_started_again() {
     let bye = line(json!({"jsonrpc": "2.0", "id": 99, "method": "ping"}));
     let fake = Fake::new(move |start, message| match message["method"].as_str() {
@@ -155,12 +177,39 @@ async fn a_message_of_millions_of_parts_is_not_parsed() {
     assert!(matches!(failed, Error::TooLarge { what: "a message in bytes", .. }), "{failed}");
 }
 
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_ends_the_call_at_once() {
+    for raw in ["{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"content\":[}", "{\"jsonrpc\":\"2.0\",\"id\":4}"] {
+        let fake = Fake::new(move |start, message| {
+            let is_first = start == 1 && message["method"] == "tools/call";
+            if is_first { Reaction::Raw(format!("{raw}\n").into_bytes()) } else { Reaction::Usual }
+        });
+        let server = fake.kept();
+        let failed = echo(&server, "hi").await.unwrap_err();
+        assert_eq!(
+            failed.to_string(),
+            "the server's answer to the call is malformed: it is no message of the protocol",
+            "{raw}"
+        );
+        assert!(failed.may_have_run());
+        assert_eq!((fake.starts(), fake.ends(), fake.got("tools/call").len()), (1, 1, 1));
+        // Where it cannot be read, nobody knows what comes next: the server is another one.
+        assert_eq!(echo(&server, "again").await.unwrap(), said("again"));
+        assert_eq!((fake.starts(), fake.got("tools/call").len()), (2, 2));
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn malformed_answers_are_no_answers() {
-    for raw in ["{\"jsonrpc\":\"2.0\",\"id\":4,", "{}", "{\"jsonrpc\":\"2.0\",\"id\":4}", "[]", "null", "\u{0}"] {
+async fn what_is_no_message_is_no_answer_and_is_told_to_who_waited_for_one() {
+    for raw in ["{ rubbish", "{}", "{\"level\":\"info\",\"id\":4}", "[]", "null", "\u{0}"] {
         let fake = Fake::on("tools/call", move |_| Reaction::Raw(format!("{raw}\n").into_bytes()));
         let failed = echo(&fake.ephemeral(), "hi").await.unwrap_err();
-        assert!(matches!(failed, Error::TimedOut { step: Step::Call, .. }), "{raw}: {failed}");
+        assert_eq!(
+            failed.to_string(),
+            "the server did not finish the call within 30 s; it has written 1 line that is no message",
+            "{raw}"
+        );
+        assert!(failed.may_have_run() && failed.hint().contains("stderr"), "{}", failed.hint());
         let fake = Fake::on("tools/call", move |_| Reaction::RawThenUsual(format!("{raw}\n").into_bytes()));
         assert_eq!(echo(&fake.ephemeral(), "hi").await.unwrap(), said("hi"), "{raw}");
     }
@@ -234,4 +283,15 @@ async fn a_flood_of_requests_is_cut() {
         line(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}));
     let fake = Fake::on("tools/call", move |_| Reaction::RawThenUsual(log.repeat(10_000)));
     assert_eq!(echo(&fake.ephemeral(), "hi").await.unwrap(), said("hi"));
+}
+
+#[tokio::test]
+async fn a_storm_of_changes_is_looked_into_once_for_each_call() {
+    let told = line(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    let fake = Fake::on("tools/call", move |_| Reaction::RawThenUsual(told.repeat(10_000)));
+    let server = fake.kept();
+    for text in ["a", "b", "c"] {
+        assert_eq!(echo(&server, text).await.unwrap(), said(text));
+    }
+    assert_eq!((fake.starts(), fake.got("tools/list").len(), fake.got("tools/call").len()), (1, 3, 3));
 }

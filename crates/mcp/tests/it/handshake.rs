@@ -179,7 +179,7 @@ async fn noise_before_the_handshake_is_no_message() {
     assert_eq!(open(&fake).await.unwrap(), info("2025-11-25"));
     let malformed = line(json!({"jsonrpc": "2.0", "method": 7}));
     let fake = Fake::on("initialize", move |_| {
-        Reaction::RawThenUsual([b"{\"jsonrpc\": \n".to_vec(), malformed.clone()].concat())
+        Reaction::RawThenUsual([b"{\"port\": \n".to_vec(), malformed.clone()].concat())
     });
     assert_eq!(open(&fake).await.unwrap(), info("2025-11-25"));
 }

@@ -106,7 +106,7 @@ async fn a_stream_that_ends_and_cannot_be_taken_up_has_no_answer() {
     let limits = Limits { call: std::time::Duration::from_millis(500), ..Limits::default() };
     let connection = Connection::open(&Transport::Http(Arc::new(web.config())), &limits).await.unwrap();
     let input = crate::support::arguments(json!({"text": "hi"}));
-    let call = mcp::Call { tool: "echo", arguments: &input, definition: None, meta: None };
+    let call = mcp::Call { tool: "echo", arguments: &input, definition: None, meta: None, confirm: None };
     let failed = connection.call(&call, crate::support::never()).await.unwrap_err();
     assert!(failed.may_have_run(), "{failed}");
     assert_eq!(web.calls("tools/call").len(), 1);
@@ -133,7 +133,7 @@ async fn an_expired_session_is_opened_anew_once_and_the_tool_looked_at_again() {
         let server = web.kept();
         let definition = server.discover().await.unwrap().find("echo").map(|tool| tool.definition);
         let input = crate::support::arguments(json!({"text": "hi"}));
-        let call = mcp::Call { tool: "echo", arguments: &input, definition, meta: None };
+        let call = mcp::Call { tool: "echo", arguments: &input, definition, meta: None, confirm: None };
         assert_eq!(server.call(&call, crate::support::never()).await.unwrap(), said("hi"));
         let second = server.call(&call, crate::support::never()).await;
         assert_eq!(second.is_ok(), works, "{second:?}");
@@ -306,7 +306,7 @@ async fn a_body_or_an_event_that_is_too_large_is_not_taken() {
             let limits = Limits { message_bytes, ..Limits::default() };
             let connection = Connection::open(&Transport::Http(Arc::new(web.config())), &limits).await.unwrap();
             let input = crate::support::arguments(json!({"text": "hi"}));
-            let call = mcp::Call { tool: "echo", arguments: &input, definition: None, meta: None };
+            let call = mcp::Call { tool: "echo", arguments: &input, definition: None, meta: None, confirm: None };
             connection.call(&call, crate::support::never()).await
         };
         assert!(call(400_000).await.is_ok());

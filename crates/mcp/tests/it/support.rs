@@ -236,7 +236,9 @@ pub(crate) fn never() -> std::future::Pending<()> {
 /// Calls `echo` with a text.
 pub(crate) async fn echo(server: &Server, text: &str) -> Result<CallOutcome, Error> {
     let arguments = arguments(json!({"text": text}));
-    server.call(&Call { tool: "echo", arguments: &arguments, definition: None, meta: None }, never()).await
+    server
+        .call(&Call { tool: "echo", arguments: &arguments, definition: None, meta: None, confirm: None }, never())
+        .await
 }
 
 /// What `echo` answers to a text.

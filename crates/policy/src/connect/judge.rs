@@ -46,7 +46,8 @@ impl Standing {
             }
             Self::ToolNotGranted => "the operator has not granted this tool to this agent",
             Self::ToolChanged => {
-                "the tool or its connection has changed since it was granted; the operator has to grant it again"
+                "the tool or its connection has changed since it was granted; the operator has to look at it and grant it \
+                 again: `mur mcp discover NAME`, then `mur mcp grant AGENT NAME TOOL`"
             }
         }
     }
@@ -110,6 +111,18 @@ impl ClearedCall {
         &self.agent
     }
 
+    /// Judges it anew by what holds now, and gives it with the connection as that is now. Another definition or other
+    /// settings than it was cleared for are a change, whatever was granted since.
+    ///
+    /// # Errors
+    /// When what holds cannot be read; what stands in the way is no error.
+    pub async fn renewed(&self, source: &dyn Connectors) -> Result<Result<Self, Standing>, Unreadable> {
+        let now = judge(source, &self.agent, (&self.connection.id, &self.tool)).await?;
+        let is_same =
+            |now: &Self| now.definition == self.definition && now.connection.settings() == self.connection.settings();
+        Ok(now.and_then(|now| if is_same(&now) { Ok(now) } else { Err(Standing::ToolChanged) }))
+    }
+
     /// The grant that it rests on, for when the tool turns out to be another one.
     #[must_use]
     pub fn pinned(&self) -> super::Pinned {
@@ -130,8 +143,12 @@ pub(crate) async fn judge(
     (provider, tool): (&str, &str),
 ) -> Result<Result<ClearedCall, Standing>, Unreadable> {
     let record = source.current().await?;
-    let Some(connection) = record.select(provider) else { return Ok(Err(Standing::ProviderNotAvailable)) };
-    let catalog = source.catalog(&connection.id).await?;
+    let Some(Connection { id, .. }) = record.select(provider) else { return Ok(Err(Standing::ProviderNotAvailable)) };
+    let catalog = source.catalog(id).await?;
+    // A mod is started to say what it offers: what holds is read once it has.
+    let record = source.current().await?;
+    let selected = record.select(provider).filter(|connection| connection.id == *id);
+    let Some(connection) = selected else { return Ok(Err(Standing::ProviderNotAvailable)) };
     let standing = Standing::of(agent, connection, tool, (&record, &catalog));
     if standing != Standing::Granted {
         return Ok(Err(standing));

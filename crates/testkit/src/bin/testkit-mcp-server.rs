@@ -1,11 +1,13 @@
 //! A server of MCP that does what a test asks for, over stdio or HTTP, and writes down what reached it.
 //!
-//! `testkit-mcp-server mode=MODE seen=FILE [http=ADDR] [hold=FILE]`
+//! `testkit-mcp-server mode=MODE seen=FILE [http=ADDR] [hold=FILE] [gate=METHOD:FIFO]`
 //!
-//! It keeps the file of `hold=` open for writing: who reads a FIFO there learns of its end. Each line of FILE is one thing that happened: `start`, `call NAME`. What a call does is in the tool's name. MODE is
-//! `usual`; `changes`, where the first call changes what the tools say of themselves; `twice`, where one name stands
-//! twice; `mute`, which reads and answers nothing; `mod`, whose tools judge their callers themselves. With `http=` the
-//! first line on stdout is the address. It knows no more of the protocol than a client needs to get to a call.
+//! It keeps the file of `hold=` open for writing: who reads a FIFO there learns of its end. At each message of the method
+//! of `gate=` it waits until somebody opens the FIFO for writing. Each line of FILE is one thing that happened: `start`,
+//! `at METHOD`, `call NAME`, `delete`. What a call does is in the tool's name. MODE is `usual`; `changes`, where the first
+//! call changes what the tools say of themselves; `twice`, where one name stands twice; `mute`, which reads and answers
+//! nothing; `stillborn`, which ends at the first message; `mod`, whose tools judge their callers themselves. With `http=`
+//! the first line on stdout is the address. It knows no more of the protocol than a client needs to get to a call.
 #![allow(dead_code, reason = "tests include this file and use a part of it")]
 
 use std::fs::File;
@@ -32,6 +34,7 @@ pub(crate) struct Server {
     mode: String,
     seen: PathBuf,
     calls: usize,
+    gate: Option<(String, PathBuf)>,
 }
 
 /// What becomes of a message.
@@ -42,27 +45,35 @@ enum Answer {
     Hang,
     /// It answers without end.
     Endless,
+    /// It answers what nobody can read.
+    Garbled(Value),
     Crash,
 }
 
 impl Server {
     pub(crate) fn new(mode: &str, seen: impl Into<PathBuf>) -> Self {
-        Self { mode: mode.to_owned(), seen: seen.into(), calls: 0 }
+        Self { mode: mode.to_owned(), seen: seen.into(), calls: 0, gate: None }
+    }
+
+    /// The same, waiting at a method for the FIFO.
+    pub(crate) fn gated(self, method: &str, fifo: impl Into<PathBuf>) -> Self {
+        Self { gate: Some((method.to_owned(), fifo.into())), ..self }
     }
 
     /// What the words of a command line ask for, and the address for HTTP; nothing when they ask for nothing.
     pub(crate) fn from_words(words: impl Iterator<Item = String>) -> Option<(Self, Option<String>)> {
-        let (mut mode, mut seen, mut http) = (None, None, None);
+        let (mut mode, mut seen, mut http, mut gate) = (None, None, None, None);
         for word in words {
             match word.split_once('=') {
                 Some(("mode", value)) => mode = Some(value.to_owned()),
                 Some(("seen", value)) => seen = Some(value.to_owned()),
                 Some(("http", value)) => http = Some(value.to_owned()),
+                Some(("gate", value)) => gate = value.split_once(':').map(|(at, fifo)| (at.to_owned(), fifo.into())),
                 Some(("hold", value)) => std::mem::forget(File::options().write(true).open(value)),
                 _ => {}
             }
         }
-        Some((Self::new(&mode?, seen?), http))
+        Some((Self { gate, ..Self::new(&mode?, seen?) }, http))
     }
 
     fn note(&self, what: &str) -> io::Result<()> {
@@ -74,8 +85,10 @@ impl Server {
         self.note("start")?;
         for line in input.lines() {
             let Ok(message) = serde_json::from_str(&line?) else { continue };
-            if self.mode == "mute" {
-                continue;
+            match self.mode.as_str() {
+                "mute" => continue,
+                "stillborn" => return Ok(()),
+                _ => {}
             }
             match self.answer(&message)? {
                 Answer::Message(answer) => {
@@ -93,7 +106,14 @@ impl Server {
                 Answer::Endless => loop {
                     output.write_all(&[b'x'; 65_536])?;
                 },
-                Answer::Crash => std::process::exit(3),
+                Answer::Garbled(id) => {
+                    writeln!(output, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{")?;
+                    output.flush()?;
+                }
+                Answer::Crash => {
+                    io::stderr().write_all(b"its last words\n")?;
+                    std::process::exit(3)
+                }
             }
         }
         Ok(())
@@ -125,6 +145,10 @@ impl Server {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
+        if first.starts_with("DELETE ") {
+            self.note("delete")?;
+        }
+        let is_opening = body.windows(12).any(|part| part == b"\"initialize\"");
         let answer = match serde_json::from_slice(&body) {
             Ok(message) if first.starts_with("POST ") => self.answer(&message)?,
             _ => return stream.write_all(b"HTTP/1.1 405 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
@@ -133,8 +157,9 @@ impl Server {
             return stream.write_all(b"HTTP/1.1 202 Taken\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         };
         let body = answer.to_string();
+        let session = if is_opening { "mcp-session-id: s1\r\n" } else { "" };
         let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{session}content-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes())?;
@@ -143,6 +168,12 @@ impl Server {
 
     fn answer(&mut self, message: &Value) -> io::Result<Answer> {
         let Some(id) = message.get("id") else { return Ok(Answer::Nothing) };
+        if let Some((method, fifo)) = &self.gate
+            && message.get("method").is_some_and(|called| called == method)
+        {
+            self.note(&format!("at {method}"))?;
+            drop(File::open(fifo)?);
+        }
         let result = match message.get("method").and_then(Value::as_str) {
             Some("initialize") => json!({
                 "protocolVersion": "2025-11-25",
@@ -158,6 +189,7 @@ impl Server {
                 match name {
                     "hang" => return Ok(Answer::Hang),
                     "endless" => return Ok(Answer::Endless),
+                    "garbled" => return Ok(Answer::Garbled(id.clone())),
                     "crash" => return Ok(Answer::Crash),
                     _ => self.result(name, message)?,
                 }
@@ -177,7 +209,21 @@ impl Server {
             json!({"name": name, "description": format!("Does {name}.{changed}"), "inputSchema": schema, "_meta": meta})
         };
         let text = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-        let names = ["hang", "endless", "crash", "fail", "noise", "secret", "image", "environment", "caller", "large"];
+        let names = [
+            "hang",
+            "endless",
+            "crash",
+            "fail",
+            "noise",
+            "secret",
+            "image",
+            "environment",
+            "caller",
+            "large",
+            "garbled",
+            "shout",
+            "wrapped",
+        ];
         let mut tools = vec![tool("echo", text)];
         tools.extend(names.iter().map(|name| tool(name, json!({"type": "object"}))));
         if self.mode == "twice" {
@@ -197,6 +243,15 @@ impl Server {
             "noise" => {
                 io::stderr().write_all(b"something about tok_5d41402abc4b2a76b9719d911017c592\n")?;
                 text("noisy".to_owned())
+            }
+            "shout" => {
+                for _ in 0..64 {
+                    io::stderr().write_all(&[b'a'; 65_536])?;
+                }
+                text("hoarse".to_owned())
+            }
+            "wrapped" => {
+                json!({"content": [{"type": "text", "text": "said"}], "structuredContent": {"result": "said"}})
             }
             "secret" => {
                 let envelope = json!({"$burrowSensitive": {"type": "token", "value": "s3cr3t-of-the-server"}});

@@ -15,11 +15,19 @@ pub enum ConnectError {
     },
     /// The agent could replace the program.
     #[error(
-        "the connection's `{command}` lies in the agent's own directory, so the server is not started with the connection's secrets"
+        "the connection's `{command}` lies where the agent can write, so the server is not started with the connection's secrets"
     )]
     Own {
         /// The command.
         command: String,
+    },
+    /// Code would be loaded from where the agent can write.
+    #[error(
+        "the connection's variable `{name}` leads to where the agent can write, so the server is not started with the connection's secrets"
+    )]
+    OwnVariable {
+        /// Its name.
+        name: String,
     },
     /// A sealed value could not be had.
     #[error("the connection's `{name}` cannot be opened: {source}")]
@@ -46,7 +54,11 @@ impl ConnectError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Command { .. } => "install the program, or give its absolute path",
-            Self::Own { .. } => "install the program outside of the working directory",
+            Self::Own { .. } => {
+                "install the program, and what it loads, outside of the working directory and of what the agent may write; \
+                 directories with data may be named"
+            }
+            Self::OwnVariable { .. } => "let it name directories that the agent cannot write",
             Self::Sealed { .. } => "set the value again",
             Self::Mod { .. } => "it is declared by an artifact with `runtime: mod`",
             Self::Process(_) => "may it run inside the session's containment?",
@@ -69,10 +81,17 @@ impl Unopened {
     }
 }
 
-/// A server that was not started because a rule of the operator forbids it, on its way through the protocol's errors.
+/// What is not done because a review said no to it, on its way through the protocol's errors.
 #[derive(Debug, thiserror::Error)]
-#[error("a rule of the operator forbids it")]
+#[error("it is not allowed any more")]
 pub(super) struct Forbidden(pub(super) Denial);
+
+impl Forbidden {
+    /// The denial that travelled so.
+    pub(super) fn out_of(source: ::mcp::StartError) -> Result<Denial, ::mcp::StartError> {
+        source.downcast::<Self>().map(|forbidden| forbidden.0)
+    }
+}
 
 /// Why no server answered.
 #[derive(Debug)]
@@ -106,9 +125,13 @@ impl From<ProcessError> for ConnectError {
 impl From<::mcp::Error> for Unserved {
     fn from(error: ::mcp::Error) -> Self {
         match error {
-            ::mcp::Error::Start(source) => match source.downcast::<Forbidden>() {
-                Ok(forbidden) => Self::Denied(forbidden.0),
+            ::mcp::Error::Start(source) => match Forbidden::out_of(source) {
+                Ok(denial) => Self::Denied(denial),
                 Err(source) => Self::Server(::mcp::Error::Start(source)),
+            },
+            ::mcp::Error::Withdrawn(source) => match Forbidden::out_of(source) {
+                Ok(denial) => Self::Denied(denial),
+                Err(source) => Self::Server(::mcp::Error::Withdrawn(source)),
             },
             other => Self::Server(other),
         }

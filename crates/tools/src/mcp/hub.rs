@@ -3,7 +3,8 @@
 //! A server is made when it is first called and opened by the call that finds it closed. It is known by its
 //! connection's id and stands for these settings: with others there is another server, and the old one is closed. One
 //! that is kept was started under masks of that moment; when the rules or the masked files are others by now, it is
-//! replaced as well, and the calls that still run on it are its last ones.
+//! replaced as well, and the calls that still run on it are its last ones. Whenever connections and grants are read, and
+//! every so often while anything is kept, what is kept for nobody any more is ended.
 //!
 //! For reviews it is the source of what connections offer: the stored catalogs, and for mods what they say now.
 
@@ -11,10 +12,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use mcp::{Call, CallOutcome, Limits, Part, Pipes, Server, Start, StartError, Transport};
+use mcp::{Call, CallOutcome, Confirm, Limits, Part, Pipes, Server, Start, StartError, Transport};
 use policy::{
     Action, ActionKind, Catalog, ClearedCall, Connection, Connections, Connectors, Consumer, Denial, Effect, Lifecycle,
     ManagedReference, Operation, Permit, Pinned, Policy, Reach, Resolve, Review, TaskIdentity, Unreadable, Unresolved,
@@ -27,10 +29,13 @@ use vocab::BoxFuture;
 use super::error::{ConnectError, Unserved};
 use super::launch::{Launch, Starter, Unseal, http};
 use super::mods::{Mod, ModSpec};
+use super::reach::Writable;
 use crate::proc::{Boundary, Processes, ServiceLog};
 
 /// How long a kept server may be idle.
 const IDLE: Duration = Duration::from_secs(5 * 60);
+/// How often it is looked whether what is kept still is wanted, when nothing else gives cause to.
+const LOOK: Duration = Duration::from_secs(15);
 /// A mod is kept as long as the session, which is never this long.
 const SESSION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
@@ -62,6 +67,9 @@ pub struct Hub {
     settings: HubSettings,
     mods: Vec<Mod>,
     entries: Mutex<HashMap<String, Entry>>,
+    /// Whether somebody looks after what is kept. It changes under the lock of the entries.
+    is_watched: AtomicBool,
+    me: Weak<Self>,
 }
 
 /// One server.
@@ -88,7 +96,13 @@ impl Hub {
     #[must_use]
     pub fn new(mut settings: HubSettings) -> Arc<Self> {
         let mods = std::mem::take(&mut settings.mods).into_iter().map(Mod::new).collect();
-        Arc::new(Self { settings, mods, entries: Mutex::default() })
+        Arc::new_cyclic(|me| Self {
+            settings,
+            mods,
+            entries: Mutex::default(),
+            is_watched: AtomicBool::new(false),
+            me: Weak::clone(me),
+        })
     }
 
     /// Ends every server, in order where they take part in it, and within [`Limits::close`].
@@ -118,16 +132,59 @@ impl Hub {
         &self.settings.agent
     }
 
-    /// Calls a tool on the right of this permit.
+    /// Calls a tool on the right of this permit. `starts` counts the processes that are started for it.
     pub(super) async fn call(
         &self,
         permit: &Arc<Permit>,
         connection: &Connection,
         call: &Call<'_>,
         cancel: impl Future<Output = ()>,
+        starts: &Arc<AtomicUsize>,
     ) -> Result<CallOutcome, Unserved> {
-        let server = self.server(permit, connection, true)?;
+        let server = self.server(permit, connection, Some(starts))?;
         Ok(server.call(call, cancel).await?)
+    }
+
+    /// The file that a server's stderr goes to, if it has written anything.
+    pub(super) async fn log_of(&self, connection: &Connection, has_ended: bool) -> Option<PathBuf> {
+        let log = self.entries().get(&connection.id).map(|entry| Arc::clone(&entry.log))?;
+        if has_ended {
+            log.settled().await;
+        }
+        let path = log.path()?;
+        Some(path.strip_prefix(&self.settings.processes.workdir).map(PathBuf::from).unwrap_or(path))
+    }
+
+    /// Ends what was kept for a connection that may not be used so any more. Calls that still run on it end with it.
+    fn sweep(&self, record: &Connections) {
+        let unwanted: Vec<Entry> =
+            self.entries().extract_if(|id, entry| !self.is_wanted(record, id, entry)).map(|(_, entry)| entry).collect();
+        for entry in unwanted {
+            tokio::spawn(async move { entry.server.close().await });
+        }
+    }
+
+    /// Whether the connection still is what the server stands for, and this agent may call a tool of it.
+    fn is_wanted(&self, record: &Connections, id: &str, entry: &Entry) -> bool {
+        let is_mod = self.mods.iter().any(|one| one.spec.id == id);
+        let stands = record.all().iter().find(|connection| connection.id == id).is_some_and(|connection| {
+            connection.enabled && connection.lifecycle == entry.lifecycle && connection.settings() == entry.settings
+        });
+        let is_granted = record.grants().iter().any(|grant| {
+            let pinned = &grant.pinned;
+            grant.suspended.is_none()
+                && (&*pinned.agent, &*pinned.connection, &pinned.settings)
+                    == (&*self.settings.agent, id, &entry.settings)
+        });
+        is_mod || (stands && is_granted)
+    }
+
+    /// Whether there is anything to look after; if not, nobody does from now on.
+    fn is_watching(&self) -> bool {
+        let entries = self.entries();
+        let is_kept = entries.values().any(|entry| entry.lifecycle == Lifecycle::KeepAlive && entry.server.is_open());
+        self.is_watched.store(is_kept, Ordering::SeqCst);
+        is_kept
     }
 
     /// What the mod of this id said last, and why it cannot be asked, where that is so.
@@ -153,7 +210,7 @@ impl Hub {
     async fn ask(&self, one: &Mod) -> Result<Arc<::mcp::Catalog>, Unserved> {
         let argv = one.spec.argv.iter().map(|word| word.to_string_lossy().into_owned());
         let permit = Arc::new(self.permit(&one.spec.id, argv.collect()).await?);
-        let server = self.server(&permit, &one.spec.connection(), false)?;
+        let server = self.server(&permit, &one.spec.connection(), None)?;
         Ok(server.discover().await?)
     }
 
@@ -171,21 +228,28 @@ impl Hub {
         }
     }
 
-    /// Calls the tool that a connection names as its resolver.
-    async fn ask_resolver(&self, connection: &Connection, arguments: &Value) -> Option<CallOutcome> {
+    /// Calls the tool that a connection names as its resolver, as long as the call stands whose answer it resolves.
+    async fn ask_resolver(&self, answered: &ClearedCall, arguments: &Value) -> Option<CallOutcome> {
+        let connection = answered.connection();
         let argv = match &connection.reach {
             Reach::Stdio { command, args } => std::iter::once(command).chain(args).cloned().collect(),
             Reach::Http { .. } | Reach::Mod { .. } => Vec::new(),
         };
         let permit = Arc::new(self.permit(&connection.id, argv).await.ok()?);
         let (tool, arguments) = (connection.resolver.as_deref()?, arguments.as_object()?);
-        let call = Call { tool, arguments, definition: None, meta: None };
-        self.call(&permit, connection, &call, std::future::pending()).await.ok()
+        let last = StillGranted { hub: self, call: answered };
+        let call = Call { tool, arguments, definition: None, meta: None, confirm: Some(&last) };
+        self.call(&permit, connection, &call, std::future::pending(), &Arc::default()).await.ok()
     }
 
-    /// The server of a connection, to be opened on this permit where it is not open. `is_call` wants one that was
-    /// started under the rules of now.
-    fn server(&self, permit: &Arc<Permit>, connection: &Connection, is_call: bool) -> Result<Server, Unserved> {
+    /// The server of a connection, to be opened on this permit where it is not open. For a call, whose starts are
+    /// counted, it is one that was started under the rules of now.
+    fn server(
+        &self,
+        permit: &Arc<Permit>,
+        connection: &Connection,
+        starts: Option<&Arc<AtomicUsize>>,
+    ) -> Result<Server, Unserved> {
         let HubSettings { processes, unseal, extra_roots, .. } = &self.settings;
         let environment = &processes.environment;
         let launch = match &connection.reach {
@@ -194,7 +258,9 @@ impl Hub {
                 let config = http(url, connection, unseal.as_ref(), &processes.redactor, roots)?;
                 return Ok(self.entry(connection, None, |_| Transport::Http(Arc::new(config))));
             }
-            Reach::Stdio { command, args } => Launch::command(command, args, environment, Some(permit.root()))?,
+            Reach::Stdio { command, args } => {
+                Launch::command(command, args, environment, &Writable::of(permit, processes))?
+            }
             Reach::Mod { .. } => {
                 let one = self.mods.iter().find(|one| one.spec.id == connection.id);
                 let one = one.ok_or_else(|| ConnectError::Mod { id: connection.id.clone() })?;
@@ -205,7 +271,7 @@ impl Hub {
         let cleared = permit.confirm_process(&launch.program, &launch.argv, permit.root())?;
         let is_new = || !self.entries().contains_key(&connection.id);
         let boundary = match connection.lifecycle {
-            Lifecycle::KeepAlive if is_call || is_new() => {
+            Lifecycle::KeepAlive if starts.is_some() || is_new() => {
                 Some(processes.containment.boundary(&cleared, &launch.grants))
             }
             Lifecycle::KeepAlive | Lifecycle::Ephemeral => None,
@@ -218,6 +284,7 @@ impl Hub {
                 processes: Arc::clone(processes),
                 unseal: Arc::clone(unseal),
                 log: Arc::clone(log),
+                starts: starts.map(Arc::clone).unwrap_or_default(),
             }))
         };
         Ok(self.entry(connection, boundary, start))
@@ -232,6 +299,9 @@ impl Hub {
     ) -> Server {
         let settings = connection.settings();
         let mut entries = self.entries();
+        if connection.lifecycle == Lifecycle::KeepAlive && !self.is_watched.swap(true, Ordering::SeqCst) {
+            tokio::spawn(watch(Weak::clone(&self.me)));
+        }
         if let Some(entry) = entries.get(&connection.id)
             && entry.settings == settings
             && entry.lifecycle == connection.lifecycle
@@ -273,10 +343,42 @@ impl Hub {
     }
 }
 
+/// Looks after what is kept, until nothing is.
+async fn watch(hub: Weak<Hub>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(hub) = hub.upgrade() else { return };
+        // What cannot be read is asked for again; calls are refused until then.
+        let _ = hub.current().await;
+        if !hub.is_watching() {
+            return;
+        }
+    }
+}
+
+/// That what a managed reference came from may still be called.
+#[derive(Debug)]
+struct StillGranted<'a> {
+    hub: &'a Hub,
+    call: &'a ClearedCall,
+}
+
+impl Confirm for StillGranted<'_> {
+    fn confirm(&self) -> BoxFuture<'_, Result<(), StartError>> {
+        Box::pin(async move {
+            match self.call.renewed(self.hub).await? {
+                Ok(_) => Ok(()),
+                Err(standing) => Err(standing.reason().into()),
+            }
+        })
+    }
+}
+
 impl Connectors for Hub {
     fn current(&self) -> BoxFuture<'_, Result<Arc<Connections>, Unreadable>> {
         Box::pin(async move {
             let stored = self.settings.stored.current().await?;
+            self.sweep(&stored);
             if self.mods.is_empty() {
                 return Ok(stored);
             }
@@ -304,7 +406,7 @@ impl Resolve for Hub {
         consumer: &'a Consumer,
     ) -> BoxFuture<'a, Result<String, Unresolved>> {
         Box::pin(async move {
-            let answer = self.ask_resolver(call.connection(), &reference.arguments(consumer)).await;
+            let answer = self.ask_resolver(call, &reference.arguments(consumer)).await;
             let CallOutcome { parts, structured, is_error: false } = answer.ok_or(Unresolved)? else {
                 return Err(Unresolved);
             };

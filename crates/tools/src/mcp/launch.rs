@@ -7,6 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mcp::{HttpConfig, Pipes, Start, StartError};
 use policy::{Connection, Permit};
@@ -16,6 +17,7 @@ use tempfile::TempDir;
 use vocab::BoxFuture;
 
 use super::error::{ConnectError, Forbidden, Unopened};
+use super::reach::Writable;
 use crate::proc::{self, ProcessEnvironment, Processes, Service, ServiceJob, ServiceLog};
 
 /// Opens the sealed values of connections. One value is opened for one use and not kept by who asks.
@@ -39,12 +41,12 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// A connection's command. `own` is the agent's directory.
+    /// A connection's command, which may not lead to where the agent can write.
     pub(super) fn command(
         command: &str,
         args: &[String],
         environment: &ProcessEnvironment,
-        own: Option<&Path>,
+        writable: &Writable,
     ) -> Result<Self, ConnectError> {
         let program = if Path::new(command).is_absolute() {
             proc::executable(Path::new(command))
@@ -52,13 +54,8 @@ impl Launch {
             proc::find(command, environment.search()).ok()
         };
         let program = program.ok_or_else(|| ConnectError::Command { command: command.to_owned() })?;
-        // A file that the agent could replace, as the program or as the script that it runs.
-        let is_own = |path: &Path| own.is_some_and(|own| path.is_file() && real(path).starts_with(own));
-        if let Some(word) = args.iter().find(|arg| is_own(Path::new(arg))) {
-            return Err(ConnectError::Own { command: word.clone() });
-        }
-        if is_own(&program) {
-            return Err(ConnectError::Own { command: command.to_owned() });
+        if let Some(word) = writable.command(&program, command, args) {
+            return Err(ConnectError::Own { command: word.to_owned() });
         }
         let argv = std::iter::once(command).chain(args.iter().map(String::as_str)).map(OsString::from).collect();
         let grants = vec![Grant::new(&program, Access::ReadExecute)];
@@ -83,11 +80,6 @@ impl Launch {
     }
 }
 
-/// The path without links, where that can be told.
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
 /// Adds a connection's own variables, in place of others of their names. Those in clear are no secrets to anybody.
 pub(super) fn add_variables(
     env: &mut Vec<(OsString, OsString)>,
@@ -105,6 +97,11 @@ pub(super) fn add_variables(
         put(variable, opened(connection, name, unseal, redactor)?.expose());
     }
     Ok(())
+}
+
+/// Whether it is the connection that gives the variable of this name.
+fn gives(connection: &Connection, name: &str) -> bool {
+    connection.variables.contains_key(name) || connection.secrets.contains_key(&format!("env.{name}"))
 }
 
 /// One opened value, which the session knows to be secret from now on.
@@ -147,6 +144,8 @@ pub(super) struct Starter {
     pub(super) processes: Arc<Processes>,
     pub(super) unseal: Arc<dyn Unseal>,
     pub(super) log: Arc<ServiceLog>,
+    /// How many were started for that call.
+    pub(super) starts: Arc<AtomicUsize>,
 }
 
 impl Starter {
@@ -155,6 +154,11 @@ impl Starter {
         let cleared = permit.confirm_process(&launch.program, &launch.argv, permit.root()).map_err(Forbidden)?;
         let mut env = processes.environment.variables().collect();
         add_variables(&mut env, &self.connection, self.unseal.as_ref(), &processes.redactor)?;
+        let own = env.iter().filter_map(|(name, value)| Some((name.to_str()?, value.as_os_str())));
+        let own = own.filter(|(name, _)| gives(&self.connection, name));
+        if let Some(name) = Writable::of(permit, processes).variable(own) {
+            return Err(ConnectError::OwnVariable { name: name.to_owned() }.into());
+        }
         let job = ServiceJob {
             argv: launch.argv.clone(),
             env,
@@ -162,7 +166,9 @@ impl Starter {
             grants: launch.grants.clone(),
             log: Arc::clone(&self.log),
         };
-        Ok(pipes(proc::serve(processes, cleared, job).await?))
+        let service = proc::serve(processes, cleared, job).await?;
+        self.starts.fetch_add(1, Ordering::SeqCst);
+        Ok(pipes(service))
     }
 }
 

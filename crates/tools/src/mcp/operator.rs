@@ -19,6 +19,7 @@ use vocab::BoxFuture;
 use super::catalog_of;
 use super::error::{ConnectError, Unserved};
 use super::launch::{Launch, Unseal, add_variables, http, own_directory, pipes};
+use super::reach::Writable;
 use crate::proc::{self, Directories, EnvironmentGrant, ProcessEnvironment, ServiceLog};
 
 /// A server is kept between the steps of one look.
@@ -107,7 +108,7 @@ impl Operator {
                 Transport::Http(Arc::new(http(url, connection, self.unseal.as_ref(), &self.redactor, roots)?))
             }
             Reach::Stdio { command, args } => {
-                let launch = Launch::command(command, args, &self.environment, None)?;
+                let launch = Launch::command(command, args, &self.environment, &Writable::default())?;
                 let mut env = self.environment.variables().collect();
                 add_variables(&mut env, connection, self.unseal.as_ref(), &self.redactor)?;
                 let mut confinement = Confinement::new(launch.program, self.directory.path());

@@ -4,7 +4,7 @@
 //! value that is marked as secret: such a result is withheld, because what would be left could not be recognised.
 
 use mcp::{CallOutcome, Part};
-use policy::{ClearedCall, Facts, RawPart, RawResult};
+use policy::{ClearedCall, RawPart, RawResult};
 use secrets::Redactor;
 use serde_json::Value;
 
@@ -21,10 +21,12 @@ const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/w
 /// What stands in every envelope of a value that is marked as secret.
 const MARKS: [&str; 2] = ["burrowSensitive", "burrowManaged"];
 
-/// The result of a call.
-pub(super) fn result_of(outcome: CallOutcome, call: &ClearedCall, redactor: &Redactor) -> RawResult {
+/// The result of a call, and whether it shows less than there was.
+pub(super) fn result_of(outcome: CallOutcome, call: &ClearedCall, redactor: &Redactor) -> (RawResult, bool) {
     let CallOutcome { parts, structured, is_error } = outcome;
-    let structured = structured.filter(|value| !value.is_null() && !says(&parts, value));
+    let connection = call.connection();
+    let has_rules = connection.adapter.is_some() || connection.secret_rules.iter().any(|rule| rule.tool == call.tool());
+    let structured = structured.filter(|value| !value.is_null() && !says(&parts, value, has_rules));
     let mut images = 0;
     let mut shown: Vec<RawPart> = parts.into_iter().map(|part| raw(part, &mut images)).collect();
     shown.extend(structured.map(|value| RawPart::Text(value.to_string())));
@@ -32,17 +34,15 @@ pub(super) fn result_of(outcome: CallOutcome, call: &ClearedCall, redactor: &Red
         let words = if is_error { "the tool failed without a word" } else { "the tool ended without a word" };
         shown.push(RawPart::Text(words.to_owned()));
     }
-    let connection = call.connection();
-    let has_rules = connection.adapter.is_some() || connection.secret_rules.iter().any(|rule| rule.tool == call.tool());
     match bounded(shown, has_rules, redactor) {
-        Ok((shown, truncated)) => {
-            RawResult::of_parts(shown, is_error).with_facts(Facts { truncated, ..Facts::default() })
+        Ok((shown, truncated)) => (RawResult::of_parts(shown, is_error), truncated),
+        Err(length) => {
+            let words = format!(
+                "the result is withheld: it may hold protected values and is too long to be shown whole ({})",
+                bytes(length)
+            );
+            (RawResult::error(words), true)
         }
-        Err(length) => RawResult::error(format!(
-            "the result is withheld: it may hold protected values and is too long to be shown whole ({})",
-            bytes(length)
-        ))
-        .with_facts(Facts { truncated: true, ..Facts::default() }),
     }
 }
 
@@ -60,12 +60,44 @@ fn bounded(shown: Vec<RawPart>, has_rules: bool, redactor: &Redactor) -> Result<
     Ok((cut(shown, redactor), true))
 }
 
-/// Whether the text says the same already.
-fn says(parts: &[Part], structured: &Value) -> bool {
-    parts.iter().any(|part| match part {
-        Part::Text(text) => serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured),
-        _ => false,
-    })
+/// Whether the text says the same already: as a whole, or what stands in the one member `result` into which some servers
+/// put what is no object, a list with a text for each. Rules about secrets speak of the whole, which is shown then.
+fn says(parts: &[Part], structured: &Value, has_rules: bool) -> bool {
+    let mut texts = parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    if texts.clone().any(|text| serde_json::from_str::<Value>(text).is_ok_and(|said| is_alike(&said, structured))) {
+        return true;
+    }
+    let wrapped = structured.as_object().filter(|map| map.len() == 1 && !has_rules).and_then(|map| map.get("result"));
+    let Some(wrapped) = wrapped else { return false };
+    let is_said = |text: &str, value: &Value| {
+        value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|said| is_alike(&said, value))
+    };
+    match wrapped {
+        Value::Array(items) if texts.clone().count() == items.len() => {
+            texts.zip(items).all(|(text, item)| is_said(text, item))
+        }
+        one => texts.any(|text| is_said(text, one)),
+    }
+}
+
+/// Whether two values are the same, however their numbers are written.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_alike(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, value)| other.get(key).is_some_and(|other| is_alike(value, other)))
+        }
+        _ => one == other,
+    }
 }
 
 fn text(part: &RawPart) -> &str {
@@ -179,8 +211,28 @@ mod tests {
     #[test]
     fn structured_content_is_shown_unless_the_text_says_the_same() {
         let value = json!({"b": [1], "a": "x"});
-        let said = |text: &str| says(&[Part::Text("other".into()), Part::Text(text.into())], &value);
-        assert_eq!(["{ \"a\": \"x\", \"b\": [1] }", "{\"a\": \"x\"}", "a: x"].map(said), [true, false, false]);
+        let said = |text: &str| says(&[Part::Text("other".into()), Part::Text(text.into())], &value, true);
+        let texts = ["{ \"a\": \"x\", \"b\": [1] }", "{\"b\": [1.0], \"a\": \"x\"}", "{\"a\": \"x\"}", "a: x"];
+        assert_eq!(texts.map(said), [true, true, false, false]);
+    }
+
+    #[test]
+    fn what_is_wrapped_only_to_be_an_object_is_shown_once() {
+        let parts = |texts: &[&str]| texts.iter().map(|text| Part::Text((*text).to_owned())).collect::<Vec<_>>();
+        let cases = [
+            (vec!["hello"], json!({"result": "hello"}), true),
+            (vec!["3"], json!({"result": 3}), true),
+            (vec!["a", "b"], json!({"result": ["a", "b"]}), true),
+            (vec!["[\"a\",\"b\"]"], json!({"result": ["a", "b"]}), true),
+            (vec!["a", "b"], json!({"result": ["a", "c"]}), false),
+            (vec!["a"], json!({"result": ["a", "b"]}), false),
+            (vec!["hello"], json!({"result": "hello", "more": 1}), false),
+            (vec!["hello"], json!({"answer": "hello"}), false),
+        ];
+        for (texts, structured, expected) in cases {
+            assert_eq!(says(&parts(&texts), &structured, false), expected, "{texts:?} {structured}");
+            assert!(!says(&parts(&texts), &structured, true), "{texts:?} {structured}");
+        }
     }
 
     #[test]

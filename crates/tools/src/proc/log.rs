@@ -95,6 +95,14 @@ impl Log {
         }
     }
 
+    /// The file, where there is one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Off(_) => None,
+            Self::Writing { path, .. } => Some(path),
+        }
+    }
+
     /// Takes the stream's next bytes; waits while the disk is behind.
     pub(super) async fn push(&self, chunk: Vec<u8>) {
         if let Self::Writing { chunks, .. } = self {

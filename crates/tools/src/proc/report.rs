@@ -67,7 +67,6 @@ impl Finished {
         Facts {
             exit_code,
             truncated: self.stdout.captured.omitted > 0 || self.stderr.captured.omitted > 0,
-            protected: 0,
             shell: Some(ShellFacts {
                 binary: program.to_owned(),
                 command: command.to_owned(),
@@ -75,6 +74,7 @@ impl Finished {
                 containment: self.held.as_ref().map(|held| held.class.name()),
                 unmasked: self.held.as_ref().map(|held| held.unmasked.clone()).unwrap_or_default(),
             }),
+            ..Facts::default()
         }
     }
 }

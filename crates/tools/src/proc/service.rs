@@ -5,20 +5,25 @@
 //! waits for its end: whoever drops the keeper has ended the whole tree.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use policy::{Cleared, Operation};
 use sandbox::{Access, Class, Confinement, Grant, Process, Stdin};
 use secrets::{Redactor, StreamRedactor};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
+use tokio::time::timeout;
 
 use super::capture::Capture;
 use super::log::{Log, LogTarget};
 use super::ways::Ways;
 use super::{CHUNK, ProcessError, Processes, lock, visible};
+
+/// How long the last words of a service are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A service to start.
 pub(crate) struct ServiceJob {
@@ -115,7 +120,11 @@ impl Service {
         };
         if let Some(stderr) = process.stderr.take() {
             // It ends with the process tree.
-            tokio::spawn(async move { log.drain(stderr).await });
+            log.writers.send_modify(|writers| *writers += 1);
+            tokio::spawn(async move {
+                log.drain(stderr).await;
+                log.writers.send_modify(|writers| *writers -= 1);
+            });
         }
         Ok(Self { stdin: Box::new(stdin), stdout: Box::new(stdout), keeper: Box::new((process, open)) })
     }
@@ -125,6 +134,8 @@ impl Service {
 pub(crate) struct ServiceLog {
     redactor: Redactor,
     sink: Sink,
+    /// How many write to it.
+    writers: watch::Sender<usize>,
 }
 
 enum Sink {
@@ -138,12 +149,26 @@ impl ServiceLog {
     /// A file in the directory for logs of the working directory.
     pub(crate) fn file(shared: &Processes, name: String) -> Self {
         let target = LogTarget { workdir: shared.workdir.clone(), call_id: name };
-        Self { redactor: shared.redactor.clone(), sink: Sink::File { target, log: OnceCell::new() } }
+        let sink = Sink::File { target, log: OnceCell::new() };
+        Self { redactor: shared.redactor.clone(), sink, writers: watch::Sender::new(0) }
     }
 
     /// Bounded memory.
     pub(crate) fn memory(redactor: Redactor) -> Self {
-        Self { redactor, sink: Sink::Memory(Mutex::default()) }
+        Self { redactor, sink: Sink::Memory(Mutex::default()), writers: watch::Sender::new(0) }
+    }
+
+    /// The file, once there is one.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        match &self.sink {
+            Sink::File { log, .. } => log.get()?.path().map(Path::to_owned),
+            Sink::Memory(_) => None,
+        }
+    }
+
+    /// Waits for the last words of those that have ended, but not for those that go on.
+    pub(crate) async fn settled(&self) {
+        let _ = timeout(LAST_WORDS, self.writers.subscribe().wait_for(|writers| *writers == 0)).await;
     }
 
     /// What there is in memory, and forgets it.

@@ -5,9 +5,10 @@ use secrets::Secret;
 use serde_json::json;
 use vocab::Part;
 
-use super::{Setting, Stage, eventually};
+use super::{Setting, Stage, eventually, fake, program};
 
 const MAY_HAVE_RUN: &str = "The call was sent and may have run. It was not sent again.";
+const NOTHING_RAN: &str = "The call was not sent: nothing ran.";
 
 #[tokio::test]
 async fn a_result_is_fenced_under_the_connection_and_the_tool() {
@@ -79,6 +80,98 @@ async fn a_call_that_crashed_its_server_is_not_sent_again_and_the_next_one_gets_
         assert_eq!(stage.seen(), ["start", "call crash", "start", "call echo"], "{lifecycle:?}");
         drop(canceler);
     }
+}
+
+#[tokio::test]
+async fn an_error_names_the_file_that_the_servers_last_words_are_in() {
+    for taken in [false, true] {
+        let stage = Stage::new();
+        let a = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+        stage.grant(&a, &["crash", "garbled"]).await;
+        let name = if taken { "logs/mcp-a-2.stderr.log" } else { "logs/mcp-a.stderr.log" };
+        if taken {
+            std::fs::create_dir(stage.work.join("logs")).unwrap();
+            std::fs::write(stage.work.join("logs/mcp-a.stderr.log"), "of another session").unwrap();
+        }
+        let said = async |tool: &str| {
+            let (_canceler, cancel) = cancel_pair();
+            let outcome = stage.outcome("mcp_call", json!({"provider": "a", "tool": tool}), cancel).await;
+            let shown = stage.shown(outcome, "t");
+            let Some(Part::Text(text)) = shown.parts.first() else { panic!("text") };
+            text.as_str().to_owned()
+        };
+        // Nothing was written before.
+        let text = said("garbled").await;
+        assert!(
+            text.contains("is malformed: it is no message of the protocol") && text.contains(MAY_HAVE_RUN),
+            "{text}"
+        );
+        assert!(!text.contains("stderr"), "{text}");
+        let text = said("crash").await;
+        let note = format!("{MAY_HAVE_RUN} What the server wrote to stderr is in `{name}`.");
+        assert!(text.ends_with(&note), "{text}");
+        assert_eq!(stage.seen(), ["start", "call garbled", "start", "call crash"]);
+        let log = stage.work.join(name);
+        eventually(|| std::fs::read_to_string(&log).is_ok_and(|text| text == "its last words\n")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_in_the_handshake_is_started_twice_and_nothing_ran() {
+    for lifecycle in [Lifecycle::Ephemeral, Lifecycle::KeepAlive] {
+        let stage = Stage::new();
+        let known = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+        let catalog = policy::Connectors::catalog(&*stage.hub, &known.id).await.unwrap();
+        let reach = policy::Reach::Stdio { command: program(), args: fake::words("stillborn", &stage.seen_file()) };
+        let b = super::connection("b", reach, lifecycle);
+        stage.store(&b, (*catalog).clone());
+        stage.grant(&b, &["echo"]).await;
+        let (_canceler, cancel) = cancel_pair();
+        let input = json!({"provider": "b", "tool": "echo", "arguments": {"text": "x"}});
+        let shown = stage.shown(stage.outcome("mcp_call", input, cancel).await, "t");
+        let Some(Part::Text(text)) = shown.parts.first() else { panic!("text") };
+        let text = text.as_str();
+        assert!(text.contains("the server ended during the handshake\n") && text.contains(NOTHING_RAN), "{text}");
+        assert!(!text.contains("may have run"), "{text}");
+        assert_eq!(stage.seen(), ["start", "start"], "{lifecycle:?}");
+        assert_eq!(shown.facts.mcp.map(|facts| facts.started), Some(2));
+    }
+}
+
+#[tokio::test]
+async fn what_is_recorded_of_a_call() {
+    let stage = Stage::new();
+    for (id, lifecycle, starts) in [("a", Lifecycle::Ephemeral, [1, 1]), ("b", Lifecycle::KeepAlive, [1, 0])] {
+        let connection = stage.connect(id, "usual", lifecycle).await;
+        stage.grant(&connection, &["secret"]).await;
+        for started in starts {
+            let (_canceler, cancel) = cancel_pair();
+            let outcome = stage.outcome("mcp_call", json!({"provider": id, "tool": "secret"}), cancel).await;
+            let shown = stage.shown(outcome, "t");
+            let facts = *shown.facts.mcp.unwrap();
+            let expected = policy::McpFacts {
+                connection: id.to_owned(),
+                name: format!("Server {id}"),
+                tool: "secret".to_owned(),
+                transport: "stdio",
+                started,
+                took: facts.took,
+            };
+            assert_eq!((facts, shown.facts.protected), (expected, 1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_shout_and_what_it_says_twice_is_shown_once() {
+    let stage = Stage::new();
+    let a = stage.connect("a", "usual", Lifecycle::KeepAlive).await;
+    stage.grant(&a, &["shout", "wrapped"]).await;
+    assert_eq!(stage.call("a", "shout", json!({})).await, ("hoarse".to_owned(), false));
+    assert_eq!(stage.call("a", "wrapped", json!({})).await, ("said".to_owned(), false));
+    let log = stage.work.join("logs/mcp-a.stderr.log");
+    eventually(|| std::fs::metadata(&log).is_ok_and(|meta| meta.len() == 64 * 65_536)).await;
+    assert_eq!(stage.seen(), ["start", "call shout", "call wrapped"]);
 }
 
 #[tokio::test]

@@ -6,14 +6,19 @@ use policy::{Connection, Connectors as _, Lifecycle, Reach, Suspended};
 use serde_json::json;
 
 use super::fake::server::Server;
-use super::{AGENT, Stage, connection};
+use super::{AGENT, Setting, Stage, connection, eventually, fake, open_gate, program};
 
-/// The same server behind an address, in a thread that ends with the tests.
-async fn over_http(stage: &Stage, id: &str) -> Connection {
+/// The address of this server, in a thread that ends with the tests.
+fn served(server: Server) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let server = Server::new("usual", stage.seen_file());
     std::thread::spawn(move || server.serve_http(&listener));
+    url
+}
+
+/// The same server behind an address.
+async fn over_http(stage: &Stage, id: &str) -> Connection {
+    let url = served(Server::new("usual", stage.seen_file()));
     let mut http = connection(id, Reach::Http { url }, Lifecycle::Ephemeral);
     http.secrets.insert("bearer".to_owned(), "terces-hhpttth".to_owned());
     stage.discover(&http).await;
@@ -98,4 +103,119 @@ async fn a_tool_that_changed_at_its_server_is_refused_and_its_grant_suspended() 
     assert_eq!(stage.seen(), ["start", "call echo"]);
     stage.grant(&a, &["echo"]).await;
     assert_eq!(stage.refused("a", "echo").await, [] as [&str; 0]);
+}
+
+/// What the operator does while a server starts, and how the call is refused.
+type Change = (&'static str, fn(&mut policy::Connections, &Connection), &'static [&'static str]);
+
+#[tokio::test]
+async fn what_is_taken_back_while_a_server_starts_is_not_called() {
+    let changes: [Change; 7] = [
+        ("nothing", |_, _| {}, &[]),
+        ("revoked", |record, _| record.revoke(AGENT, "b", "echo").unwrap(), &["mcp_tool_not_granted"]),
+        ("disabled", |record, _| record.enable("b", false).unwrap(), &["mcp_provider_not_available"]),
+        ("removed", |record, _| drop(record.remove("b").unwrap()), &["mcp_provider_not_available"]),
+        (
+            "suspended",
+            |record, _| {
+                let pinned = record.grant_of(AGENT, "b", "echo").unwrap().pinned.clone();
+                assert!(record.suspend(&pinned));
+            },
+            &["mcp_tool_changed"],
+        ),
+        ("changed", |record, b| record.put(changed(b)).unwrap(), &["mcp_tool_changed"]),
+        // Another connection was judged than the one that it is now, whatever was granted to that.
+        (
+            "changed and granted",
+            |record, b| {
+                let now = changed(b);
+                record.put(now.clone()).unwrap();
+                let offered = policy::CatalogTool {
+                    name: "echo".into(),
+                    description: String::new(),
+                    input_schema: json!({}),
+                    definition: record.grant_of(AGENT, "b", "echo").unwrap().pinned.definition.clone(),
+                    unusable: None,
+                    mod_authorized: false,
+                };
+                record.grant(AGENT, &now, "echo", &policy::Catalog::new(vec![offered])).unwrap();
+            },
+            &["mcp_tool_changed"],
+        ),
+    ];
+    for transport in ["stdio", "http"] {
+        for lifecycle in [Lifecycle::Ephemeral, Lifecycle::KeepAlive] {
+            for (name, change, expected) in changes {
+                let stage = Stage::new();
+                let known = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+                let fifo = stage.fifo("gate");
+                let reach = if transport == "stdio" {
+                    let mut args = fake::words("usual", &stage.seen_file());
+                    args.push(format!("gate=tools/list:{}", fifo.display()));
+                    Reach::Stdio { command: program(), args }
+                } else {
+                    Reach::Http { url: served(Server::new("usual", stage.seen_file()).gated("tools/list", &fifo)) }
+                };
+                let b = connection("b", reach, lifecycle);
+                stage.store(&b, (*stage.hub.catalog(&known.id).await.unwrap()).clone());
+                stage.grant(&b, &["echo"]).await;
+                let meanwhile = async {
+                    eventually(|| stage.seen().contains(&"at tools/list".to_owned())).await;
+                    stage.change(|record| change(record, &b));
+                    open_gate(fifo).await;
+                };
+                let (refused, ()) = tokio::join!(stage.refused("b", "echo"), meanwhile);
+                let case = format!("{transport} {lifecycle:?} {name}");
+                assert_eq!(refused, expected, "{case}");
+                let calls = stage.seen().iter().filter(|line| *line == "call echo").count();
+                assert_eq!(calls, usize::from(expected.is_empty()), "{case}: {:?}", stage.seen());
+            }
+        }
+    }
+}
+
+/// The same connection with another variable, or another address.
+fn changed(connection: &Connection) -> Connection {
+    let mut changed = connection.clone();
+    match &mut changed.reach {
+        Reach::Http { url } => url.push('2'),
+        _ => drop(changed.variables.insert("MODE".into(), "other".into())),
+    }
+    changed
+}
+
+#[tokio::test]
+async fn what_is_taken_back_while_a_mod_starts_is_not_called() {
+    for is_revoked in [true, false] {
+        let words = |base: &std::path::Path| vec![format!("gate=tools/list:{}", base.join("gate").display())];
+        let stage = Stage::with(Setting { mods: vec!["mod"], words, ..Setting::default() });
+        let fifo = stage.fifo("gate");
+        let known = stage.connect("a", "mod", Lifecycle::Ephemeral).await;
+        let catalog = stage.hub.catalog(&known.id).await.unwrap();
+        let notes = stage.hub.current().await.unwrap().select("mod.notes").unwrap().clone();
+        stage.change(|record| record.grant(AGENT, &notes, "echo", &catalog).unwrap());
+        let meanwhile = async {
+            eventually(|| stage.seen().contains(&"at tools/list".to_owned())).await;
+            if is_revoked {
+                stage.change(|record| record.revoke(AGENT, "mod.notes", "echo").unwrap());
+            }
+            open_gate(fifo).await;
+        };
+        let (refused, ()) = tokio::join!(stage.refused("mod.notes", "echo"), meanwhile);
+        assert_eq!(refused, if is_revoked { vec!["mcp_tool_not_granted"] } else { vec![] });
+        let calls = stage.seen().iter().filter(|line| *line == "call echo").count();
+        assert_eq!(calls, usize::from(!is_revoked));
+    }
+}
+
+#[tokio::test]
+async fn a_change_tells_the_operator_what_to_do() {
+    let stage = Stage::new();
+    let a = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+    stage.grant(&a, &["echo"]).await;
+    stage.change(|record| record.put(changed(&a)).unwrap());
+    let shown = stage.listing("mcp_capabilities", json!({"provider": "a", "query": "echo"})).await;
+    let why = shown["tools"][0]["why"].as_str().unwrap();
+    assert!(why.starts_with("mcp_tool_changed: "), "{why}");
+    assert!(why.ends_with("`mur mcp discover NAME`, then `mur mcp grant AGENT NAME TOOL`"), "{why}");
 }

@@ -1,13 +1,14 @@
 //! When servers are started, with what, and when they end.
 
 use std::path::Path;
+use std::time::Duration;
 
 use policy::{Lifecycle, Reach};
 use sandbox::{Class, Network};
 use serde_json::json;
 use tools::Containment;
 
-use super::{DEADLINE, Setting, Stage, connection, fake, program};
+use super::{AGENT, DEADLINE, Setting, Stage, connection, eventually, fake, program};
 
 #[tokio::test]
 async fn nothing_is_started_that_is_not_called() {
@@ -28,7 +29,7 @@ async fn nothing_is_started_that_is_not_called() {
     let listed = stage.listing("mcp_providers", json!({})).await;
     let counts: usize =
         listed["providers"].as_array().unwrap().iter().map(|one| one["tools"].as_u64().unwrap() as usize).sum();
-    assert_eq!((counts, &listed["more"]), (11 + 49 * 22, &json!(false)));
+    assert_eq!((counts, &listed["more"]), (14 + 49 * 28, &json!(false)));
     for number in 0..50 {
         stage.listing("mcp_capabilities", json!({"provider": format!("c{number:02}"), "limit": 20})).await;
     }
@@ -101,10 +102,11 @@ async fn a_program_that_the_agent_could_replace_is_not_started_and_a_missing_one
     let catalog = policy::Connectors::catalog(&*stage.hub, "a").await.unwrap();
     let (usual, own) = (fake::words("usual", &stage.seen_file()), own.to_str().unwrap());
     let commands = [
-        (own, usual.clone(), "lies in the agent's own directory"),
+        (own, usual.clone(), "lies where the agent can write"),
         ("./server", usual, "nor one in `PATH`"),
+        ("/bin/sh", vec!["-x".to_owned(), format!("{own}.new")], "lies where the agent can write"),
         // The script is as good as the program.
-        ("/bin/sh", vec![own.to_owned()], "lies in the agent's own directory"),
+        ("/bin/sh", vec![own.to_owned()], "lies where the agent can write"),
     ];
     for (command, args, says) in commands {
         let b = connection("b", Reach::Stdio { command: command.to_owned(), args }, Lifecycle::Ephemeral);
@@ -162,17 +164,12 @@ async fn a_kept_server_is_started_anew_when_the_rules_are_others() {
 async fn nothing_is_left_of_a_session() {
     for orderly in [true, false] {
         let stage = Stage::new();
-        let hold = stage.dir.path().join("hold");
-        rustix::fs::mknodat(rustix::fs::CWD, &hold, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
-        let mut args = fake::words("usual", &stage.seen_file());
-        args.push(format!("hold={}", hold.display()));
-        let a = connection("a", Reach::Stdio { command: program(), args }, Lifecycle::KeepAlive);
         let known = stage.connect("b", "usual", Lifecycle::Ephemeral).await;
+        // Reading begins with the server's start and ends with its end.
+        let (a, end) = held(&stage, &known);
         stage.store(&a, (*policy::Connectors::catalog(&*stage.hub, &known.id).await.unwrap()).clone());
         stage.grant(&a, &["echo"]).await;
-        // Reading begins with the server's start and ends with its end.
-        let end = tokio::task::spawn_blocking(move || std::fs::read(hold).unwrap());
-        assert_eq!(stage.call("a", "echo", json!({"text": "x"})).await.0, "you said x");
+        assert_eq!(stage.call("k", "echo", json!({"text": "x"})).await.0, "you said x");
         assert!(!end.is_finished());
         if orderly {
             stage.hub.close().await;
@@ -180,4 +177,91 @@ async fn nothing_is_left_of_a_session() {
         drop(stage);
         tokio::time::timeout(DEADLINE, end).await.expect("a server is left").unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_variable_by_which_the_agents_code_would_be_loaded_keeps_a_server_from_its_secrets() {
+    let stage = Stage::new();
+    let mut a = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+    for (lib, starts) in [(stage.work.join("lib"), false), (stage.dir.path().join("lib"), true)] {
+        a.secrets.insert("env.PYTHONPATH".to_owned(), lib.to_str().unwrap().chars().rev().collect());
+        stage.change(|record| record.put(a.clone()).unwrap());
+        stage.grant(&a, &["echo"]).await;
+        let (text, is_error) = stage.call("a", "echo", json!({"text": "x"})).await;
+        assert_eq!(is_error, !starts, "{text}");
+        assert_eq!(text.contains("variable `PYTHONPATH` leads to where the agent can write"), !starts, "{text}");
+        assert_eq!(stage.seen().is_empty(), !starts);
+    }
+}
+
+/// Who reads there learns of the server's end.
+fn held(stage: &Stage, known: &policy::Connection) -> (policy::Connection, tokio::task::JoinHandle<Vec<u8>>) {
+    let hold = stage.fifo("hold");
+    let Reach::Stdio { command, mut args } = known.reach.clone() else { panic!("stdio") };
+    args.push(format!("hold={}", hold.display()));
+    let kept = connection("k", Reach::Stdio { command, args }, Lifecycle::KeepAlive);
+    (kept, tokio::task::spawn_blocking(move || std::fs::read(hold).unwrap()))
+}
+
+#[tokio::test]
+async fn what_is_kept_for_nobody_ends_at_the_next_look() {
+    type Change = (&'static str, fn(&mut policy::Connections, &policy::Connection));
+    let changes: [Change; 5] = [
+        ("revoked", |record, _| record.revoke(AGENT, "k", "echo").unwrap()),
+        ("disabled", |record, _| record.enable("k", false).unwrap()),
+        ("removed", |record, _| drop(record.remove("k").unwrap())),
+        ("changed", |record, k| {
+            let mut changed = k.clone();
+            changed.variables.insert("A".into(), "b".into());
+            record.put(changed).unwrap();
+        }),
+        ("not kept", |record, k| {
+            record.put(policy::Connection { lifecycle: Lifecycle::Ephemeral, ..k.clone() }).unwrap();
+        }),
+    ];
+    for (name, change) in changes {
+        for by_itself in [false, true] {
+            let stage = Stage::new();
+            let known = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+            let (k, end) = held(&stage, &known);
+            stage.store(&k, (*policy::Connectors::catalog(&*stage.hub, "a").await.unwrap()).clone());
+            stage.grant(&k, &["echo", "fail"]).await;
+            assert!(stage.refused("k", "echo").await.is_empty());
+            // With one grant of two it still is wanted.
+            stage.change(|record| record.revoke(AGENT, "k", "fail").unwrap());
+            stage.listing("mcp_providers", json!({})).await;
+            assert!(stage.refused("k", "echo").await.is_empty());
+            assert_eq!(stage.seen(), ["start", "call echo", "call echo"]);
+            stage.change(|record| change(record, &k));
+            if by_itself {
+                tokio::time::pause();
+                tokio::time::advance(Duration::from_secs(15)).await;
+                tokio::time::resume();
+            } else {
+                stage.listing("mcp_providers", json!({})).await;
+            }
+            let ended = tokio::time::timeout(DEADLINE, end).await;
+            assert!(ended.is_ok(), "{name}, by itself: {by_itself}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_session_of_a_server_behind_an_address_is_deleted_when_nobody_may_use_it() {
+    let stage = Stage::new();
+    let known = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let server = fake::server::Server::new("usual", stage.seen_file());
+    std::thread::spawn(move || server.serve_http(&listener));
+    let k = connection("k", Reach::Http { url }, Lifecycle::KeepAlive);
+    stage.store(&k, (*policy::Connectors::catalog(&*stage.hub, &known.id).await.unwrap()).clone());
+    stage.grant(&k, &["echo"]).await;
+    for _ in 0..2 {
+        assert!(stage.refused("k", "echo").await.is_empty());
+    }
+    assert_eq!(stage.seen(), ["start", "call echo", "call echo"]);
+    stage.change(|record| record.revoke(AGENT, "k", "echo").unwrap());
+    assert_eq!(stage.refused("k", "echo").await, ["mcp_tool_not_granted"]);
+    eventually(|| stage.seen() == ["start", "call echo", "call echo", "delete"]).await;
 }

@@ -63,11 +63,18 @@ struct Setting {
     containment: Containment,
     limits: Limits,
     mods: Vec<&'static str>,
+    /// Words for the mods beside their mode.
+    words: fn(&std::path::Path) -> Vec<String>,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { containment: Containment::advisory(), limits: Limits::default(), mods: Vec::new() }
+        Self {
+            containment: Containment::advisory(),
+            limits: Limits::default(),
+            mods: Vec::new(),
+            words: |_| Vec::new(),
+        }
     }
 }
 
@@ -106,6 +113,7 @@ impl Stage {
             id: "mod.notes".to_owned(),
             argv: std::iter::once(program().into())
                 .chain(fake::words(mode, &work.join("seen")).into_iter().map(OsString::from))
+                .chain((setting.words)(&base).into_iter().map(OsString::from))
                 .collect(),
             dir: base.join("mod"),
             package: "digest".to_owned(),
@@ -185,6 +193,13 @@ impl Stage {
     fn seen(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.seen_file()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// A FIFO of this name.
+    fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        path
     }
 
     fn forget_seen(&self) {
@@ -277,6 +292,11 @@ fn text_of(part: &Part) -> Option<&str> {
         Part::Text(text) => Some(text.as_str()),
         _ => None,
     }
+}
+
+/// Lets a server go on that waits at a FIFO.
+async fn open_gate(fifo: PathBuf) {
+    tokio::task::spawn_blocking(move || std::fs::File::options().write(true).open(fifo)).await.unwrap().unwrap();
 }
 
 /// Waits until something is so, which is soon.

@@ -17,7 +17,7 @@ async fn tools_are_shown_in_pages_with_what_keeps_them_from_being_called() {
     stage.change(|record| *record = other);
 
     let first = stage.listing("mcp_capabilities", json!({"provider": "Server A", "limit": 5})).await;
-    assert_eq!((&first["provider"], &first["total"], &first["next"]), (&json!("a"), &json!(12), &json!("5")));
+    assert_eq!((&first["provider"], &first["total"], &first["next"]), (&json!("a"), &json!(15), &json!("5")));
     let names = |page: &serde_json::Value| -> Vec<String> {
         page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
@@ -26,14 +26,14 @@ async fn tools_are_shown_in_pages_with_what_keeps_them_from_being_called() {
     assert_eq!(first["tools"][0], twice);
     assert_eq!(first["tools"][4]["granted"], true);
     let rest = stage.listing("mcp_capabilities", json!({"provider": "a", "cursor": "5", "limit": 20})).await;
-    assert_eq!((names(&rest).len(), rest.get("next")), (7, None));
+    assert_eq!((names(&rest).len(), rest.get("next")), (10, None));
     assert_eq!(rest["tools"][0]["granted"], false);
     assert!(rest["tools"][0]["why"].as_str().unwrap().starts_with("mcp_tool_changed: "));
     assert_eq!(
         names(&stage.listing("mcp_capabilities", json!({"provider": "a", "query": "DOES imag"})).await),
         ["image"]
     );
-    assert_eq!(catalog.tools.len(), 12);
+    assert_eq!(catalog.tools.len(), 15);
     assert!(stage.seen().is_empty());
 }
 
@@ -49,7 +49,7 @@ async fn what_is_not_available_is_not_shown() {
         assert!(words.as_str().ends_with("[mcp_provider_not_available]"), "{}", words.as_str());
     }
     let listed = stage.listing("mcp_providers", json!({})).await;
-    let a = json!({"id": "a", "name": "Server a", "transport": "stdio", "enabled": false, "tools": 11});
+    let a = json!({"id": "a", "name": "Server a", "transport": "stdio", "enabled": false, "tools": 14});
     assert_eq!(listed, json!({"providers": [a], "more": false}));
 }
 
@@ -59,7 +59,7 @@ async fn the_operator_is_told_how_far_a_server_can_be_used() {
     let a = stage.connect("a", "usual", Lifecycle::Ephemeral).await;
     let operator = stage.operator();
     let found = operator.diagnose(&a).await;
-    assert!(found.is_well() && found.usable == 11, "{found:?}");
+    assert!(found.is_well() && found.usable == 14, "{found:?}");
     let missing = Reach::Stdio { command: "no-such-program".to_owned(), args: Vec::new() };
     let found = operator.diagnose(&connection("b", missing, Lifecycle::Ephemeral)).await;
     let (_, error) = found.failed.unwrap();
