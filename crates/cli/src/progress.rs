@@ -91,8 +91,10 @@ impl Progress {
 
     fn artifact(&mut self, artifact: &Artifact<'_>) {
         let text: String = artifact.shown.parts.iter().filter_map(text_of).collect();
+        // A connection's tool is told by its own name, not by that of the tool that calls it.
+        let called = artifact.shown.facts.mcp.as_ref().map(|mcp| format!("{}/{}", mcp.name, mcp.tool));
         let result = CallResult {
-            tool_name: artifact.tool_name,
+            tool_name: called.as_deref().unwrap_or(artifact.tool_name),
             text: &text,
             fenced: artifact.fence_source.is_some(),
             is_error: artifact.shown.is_error,

@@ -12,7 +12,7 @@ mod words;
 pub use field::{Body, CallId, EventSpec, KeyRule, KeySpec, ReviewTarget, TargetOf};
 pub use table::{
     ActionReview, CallDenied, Compaction, ControlApplied, ControlChange, ControlRefused, EVENTS, Event,
-    GatewayCredential, Inference, InferenceError, InputReceived, InputRequired, RequestRouted, SessionEnd,
+    GatewayCredential, Inference, InferenceError, InputReceived, InputRequired, McpCall, RequestRouted, SessionEnd,
     SessionStart, Shell, SkillCall, SubagentEnd, SubagentStart, TaskEnd, TaskReceived, TaskStart, ToolCallEvent,
     reference_markdown,
 };

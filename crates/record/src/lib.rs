@@ -70,9 +70,9 @@ pub use error::{Error, LineFault, Unsafe};
 pub use event::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, EventSpec, GatewayCredential, Inference, InferenceError, InputReceived,
-    InputRequired, KeyRule, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell,
-    SkillCall, SubagentEnd, SubagentStart, SubagentStatus, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent,
-    Verdict, reference_markdown,
+    InputRequired, KeyRule, KeySpec, McpCall, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart,
+    Shell, SkillCall, SubagentEnd, SubagentStart, SubagentStatus, TargetOf, TaskEnd, TaskReceived, TaskStart,
+    ToolCallEvent, Verdict, reference_markdown,
 };
 pub use home::Home;
 pub use key::{PublicKey, TraceKey};

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use policy::{Action, Denial, Phase, Shown, Target};
 use record::{
-    ActionReview, Body, CallDenied, CallId, CallStatus, Error as RecordError, Event, ReviewPhase, ReviewTarget,
-    SessionEnd, Shell, SkillCall, TargetOf, ToolCallEvent, TraceKey, TraceWriter, Verdict,
+    ActionReview, Body, CallDenied, CallId, CallStatus, Error as RecordError, Event, McpCall, ReviewPhase,
+    ReviewTarget, SessionEnd, Shell, SkillCall, TargetOf, ToolCallEvent, TraceKey, TraceWriter, Verdict,
 };
 use secrets::Redactor;
 use vocab::{Arguments, ContextId, EventId, Message, Part, StateEffect, TaskId, ToolCall, TraceContext};
@@ -262,6 +262,21 @@ impl Outbox {
                 enforcement: shell.enforcement(),
                 unmasked_rules: Some(unmasked.as_slice()).filter(|rules| !rules.is_empty()),
                 duration_ms,
+            };
+            self.event(Some(&line), event)?;
+        }
+        if let Some(mcp) = &shown.facts.mcp {
+            let event = McpCall {
+                turn,
+                task_id,
+                tool_call_id,
+                connection: &mcp.connection,
+                connection_name: &mcp.name,
+                tool: &mcp.tool,
+                transport: mcp.transport,
+                starts: u64::try_from(mcp.started).unwrap_or(u64::MAX),
+                protected: u64::try_from(shown.facts.protected).unwrap_or(u64::MAX),
+                duration_ms: u64::try_from(mcp.took.as_millis()).unwrap_or(u64::MAX),
             };
             self.event(Some(&line), event)?;
         }

@@ -214,6 +214,18 @@ events! {
         unmasked_rules: Option<&'a [&'a str]> = "ids of rules that the kernel did not hold it to, although they cover something that was there";
         duration_ms: u64 = "how long it ran";
     }
+    McpCall(McpCall) = "mcp_call", "A connection's tool was called, or its server did not come to be." {
+        turn: u32 = "the turn within the task, from 0";
+        task_id: &'a TaskId = "the task";
+        tool_call_id: CallId<'a> = "the provider's id of the call";
+        connection: &'a str = "the connection's id";
+        connection_name: &'a str = "what people call it";
+        tool: &'a str = "the tool's exact name at its server";
+        transport: &'a str = "`stdio`, `http` or `mod`";
+        starts: u64 = "how many processes were started for the call: none where one was kept or behind an address, two when the first one ended before the call";
+        protected: u64 = "how many values of the result stand behind handles";
+        duration_ms: u64 = "from the first step towards the server to its answer";
+    }
     InputRequired(InputRequired) = "input_required", "A tool asked whoever sent the task; the task waits." {
         turn: u32 = "the turn within the task, from 0";
         task_id: &'a TaskId = "the task";

@@ -3,9 +3,9 @@
 use record::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Capture, Compaction, ControlApplied, ControlChange,
     ControlRefused, Decision, EVENTS, Event, GatewayCredential, Inference, InferenceError, InputReceived,
-    InputRequired, KeySpec, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell, SkillCall,
-    SubagentEnd, SubagentStart, SubagentStatus, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent, TraceWriter,
-    Verdict, reference_markdown,
+    InputRequired, KeySpec, McpCall, RequestRouted, ReviewPhase, ReviewTarget, SessionEnd, SessionStart, Shell,
+    SkillCall, SubagentEnd, SubagentStart, SubagentStatus, TargetOf, TaskEnd, TaskReceived, TaskStart, ToolCallEvent,
+    TraceWriter, Verdict, reference_markdown,
 };
 use secrets::Redactor;
 use serde_json::{Map, Value, json};
@@ -111,7 +111,7 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
     let (blockers, reason, status, duration_ms) = (&["outside_scope"][..], "blocked", CallStatus::Ok, 2);
     let (phase, input) = (ReviewPhase::Propose, Body::Json(&input));
     let input_value = json!({"filePath": "a.txt"});
-    let events: [Event<'_>; 7] = [
+    let events: [Event<'_>; 8] = [
         ActionReview {
             turn,
             task_id,
@@ -148,6 +148,19 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             containment: some(full, "sealed"),
             enforcement: some(full, "partial"),
             unmasked_rules: some(full, &["keys"][..]),
+            duration_ms,
+        }
+        .into(),
+        McpCall {
+            turn,
+            task_id,
+            tool_call_id,
+            connection: "c1",
+            connection_name: "Tickets",
+            tool,
+            transport: "stdio",
+            starts: 1,
+            protected: 2,
             duration_ms,
         }
         .into(),

@@ -105,6 +105,7 @@ impl Story<'_> {
             "compaction" => self.compaction(line),
             "tool_call" | "skill_call" => self.call(line),
             "shell" => self.process(line),
+            "mcp_call" => self.connection(line),
             "call_denied" => self.denied(line),
             "control_refused" => self.change_refused(line),
             "gateway_credential" => self.credential(line),
@@ -276,6 +277,20 @@ impl Story<'_> {
             writeln!(self.out, "      {RED}the kernel did not hold it to these rules:{RED:#} {rules}")?;
         }
         Ok(())
+    }
+
+    fn connection(&mut self, line: &TraceLine) -> io::Result<()> {
+        let (server, tool, transport) = (name(line, "connection_name"), name(line, "tool"), name(line, "transport"));
+        let number = |field| line.u64(field).unwrap_or(0);
+        let starts = match number("starts") {
+            0 => String::new(),
+            starts => format!(", {}", count(starts, "start")),
+        };
+        let protected = match number("protected") {
+            0 => String::new(),
+            values => format!(", {} protected", count(values, "value")),
+        };
+        writeln!(self.out, "      {DIM}server {server}, tool {tool}, {transport}{starts}{protected}{DIM:#}")
     }
 
     fn task_end(&mut self, line: &TraceLine) -> io::Result<()> {
