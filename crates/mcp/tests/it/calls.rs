@@ -218,10 +218,10 @@ async fn an_answer_to_another_request_is_none() {
 
 /// Who lets so many calls pass, and remembers how often the tools were listed when he was asked.
 #[derive(Debug)]
-struct Turnstile {
-    passes: usize,
-    asked: Mutex<Vec<usize>>,
-    lists: Arc<AtomicUsize>,
+pub(crate) struct Turnstile {
+    pub(crate) passes: usize,
+    pub(crate) asked: Mutex<Vec<usize>>,
+    pub(crate) lists: Arc<AtomicUsize>,
 }
 
 impl Confirm for Turnstile {

@@ -143,6 +143,33 @@ async fn an_expired_session_is_opened_anew_once_and_the_tool_looked_at_again() {
 }
 
 #[tokio::test]
+async fn who_has_the_last_word_is_asked_again_for_a_session_that_is_opened_anew() {
+    for (passes, calls) in [(2, 2), (3, 3)] {
+        // The session ends after the first call.
+        let (count, lists) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let listed = Arc::clone(&lists);
+        let web = Web::serve(move |got| match got.rpc() {
+            "tools/call" if count.fetch_add(1, Ordering::SeqCst) == 1 => Reply::status(404),
+            "tools/list" => {
+                listed.fetch_add(1, Ordering::SeqCst);
+                well_behaved(got)
+            }
+            _ => well_behaved(got),
+        })
+        .await;
+        let (server, input) = (web.kept(), crate::support::arguments(json!({"text": "hi"})));
+        let last = crate::calls::Turnstile { passes, asked: Default::default(), lists };
+        let call = mcp::Call { tool: "echo", arguments: &input, definition: None, meta: None, confirm: Some(&last) };
+        assert_eq!(server.call(&call, crate::support::never()).await.unwrap(), said("hi"));
+        let second = server.call(&call, crate::support::never()).await;
+        assert_eq!(matches!(second, Err(Error::Withdrawn(_))), passes == 2, "{second:?}");
+        // Refused with the old session, it did not run; with the new one it is sent only if it may be.
+        assert_eq!((web.calls("tools/call").len(), web.calls("initialize").len()), (calls, 2));
+        assert_eq!(*last.asked.lock().unwrap(), [1, 1, 2]);
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_always_expires_is_opened_anew_once() {
     let web = Web::serve(|got| if got.rpc() == "tools/call" { Reply::status(404) } else { well_behaved(got) }).await;
     let failed = echo(&web.kept(), "hi").await.unwrap_err();
