@@ -181,12 +181,31 @@ pub(crate) struct JsonArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// `@1` is the newest session, `@2` the one before; or an id, or the end of one
+    /// `@1` is the newest session that is no subagent, `@2` the one before; or an id, or the end of one
     #[arg(default_value = "@1", value_name = "SESSION")]
     pub(crate) session: String,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+    /// Show the session with its subagents and theirs, one line each, in place of what it did
+    #[arg(long)]
+    pub(crate) tree: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// List subagents as well
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
@@ -446,10 +465,10 @@ pub(crate) struct PolicyLogArgs {
 pub(crate) enum TraceCommand {
     /// List the sessions on record, newest first
     #[command(after_help = "Example:\n  mur trace list --json")]
-    List(JsonArgs),
+    List(ListArgs),
     /// Show one session: its tasks, turns and calls
     #[command(after_help = "Example:\n  mur trace show @1")]
-    Show(SessionArgs),
+    Show(ShowArgs),
     /// Show one line per step, with what went in and came out
     #[command(after_help = "Example:\n  mur trace steps @1")]
     Steps(SessionArgs),

@@ -14,6 +14,7 @@ use vocab::{ContextId, SessionId};
 
 use crate::Error;
 use crate::error::{Unsafe, echo};
+use crate::trace::{TraceReader, parent};
 
 const MODE: u32 = 0o700;
 /// How many of an id's last characters name it.
@@ -150,7 +151,7 @@ impl Home {
     }
 
     /// The session that a person means: `@1` (newest), `@2`, …, a full id, or the last four or more
-    /// characters of exactly one id.
+    /// characters of exactly one id. Subagents are not counted.
     ///
     /// # Errors
     /// An [`Error`] that says what would have been accepted, or lists what fits.
@@ -159,8 +160,24 @@ impl Home {
         if sessions.is_empty() && text.starts_with('@') {
             return Err(Error::NoSessions { path: self.path.join("sessions") });
         }
+        if let Some(rank) = text.strip_prefix('@').and_then(|rank| rank.parse().ok()) {
+            // No further than has to be looked.
+            let mut kept = 0;
+            sessions.retain(|session| {
+                kept < rank && !self.is_subagent(session) && {
+                    kept += 1;
+                    true
+                }
+            });
+        }
         let index = pick(&sessions, text)?;
         Ok(sessions.swap_remove(index))
+    }
+
+    /// Whether a session's trace begins as a subagent's does; one that cannot be read is none.
+    fn is_subagent(&self, session: &SessionId) -> bool {
+        let first = TraceReader::open(&self.trace_path(session)).ok().and_then(|mut reader| reader.next());
+        first.and_then(Result::ok).is_some_and(|line| parent(&line).is_some())
     }
 }
 

@@ -11,6 +11,7 @@ mod writer;
 pub use chain::BreakReason;
 pub use reader::{TraceLine, TraceReader};
 pub use steps::{Step, StepKind};
+pub(crate) use summary::parent;
 pub use summary::{Ending, TraceSummary};
 pub use verify::{Unsigned, VerifyReport, VerifyStatus, verify};
 pub use writer::{Continued, TraceOptions, TraceWriter};

@@ -10,6 +10,7 @@ mod steered;
 mod steps;
 mod text;
 mod totals;
+mod tree;
 mod verify;
 
 use std::path::Path;

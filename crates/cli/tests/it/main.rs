@@ -39,6 +39,7 @@ mod send;
 mod serve;
 mod sessions;
 mod stop;
+mod subagents;
 mod support;
 mod switching;
 mod trace;

@@ -77,7 +77,7 @@ impl Serving {
     }
 
     /// Sends a task, waits for its end, and gives it.
-    fn send(&self, headers: &str, text: &str, context: Option<&str>) -> Value {
+    pub(crate) fn send(&self, headers: &str, text: &str, context: Option<&str>) -> Value {
         let mut message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]});
         if let Some(context) = context {
             message["contextId"] = context.into();

@@ -3,7 +3,7 @@
 use super::Check;
 use crate::decode::at;
 use crate::model::declaration::CapsuleFile;
-use crate::model::{ApiKey, ArtifactRuntime, ControlSetting, SecretName, TransportKind};
+use crate::model::{ApiKey, ArtifactRuntime, BuiltinTool, ControlSetting, SecretName, TransportKind};
 
 pub(super) fn check(check: &mut Check<'_>, declared: &CapsuleFile) {
     let control = &declared.control;
@@ -28,12 +28,14 @@ pub(super) fn check(check: &mut Check<'_>, declared: &CapsuleFile) {
             needs_alternates(check, path);
         }
     }
-    let selectable = control.settings.contains(&ControlSetting::Driver) || !control.agent_settings.is_empty();
+    let delegates = declared.capabilities.tools.contains(&BuiltinTool::SpawnSubagent);
+    let selectable =
+        control.settings.contains(&ControlSetting::Driver) || !control.agent_settings.is_empty() || delegates;
     if !no_alternates && !selectable && !process {
         check.refuse(
             at!["inference", "alternates"],
             "nothing could ever select these alternates",
-            "list `inference.driver` in `control.settings` or `control.agent_settings`",
+            "list `inference.driver` in `control.settings` or `control.agent_settings`, or `spawn_subagent` in `capabilities.tools`",
         );
     }
     for (index, secret) in control.secrets.iter().enumerate() {

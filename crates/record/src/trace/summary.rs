@@ -39,6 +39,8 @@ pub struct TraceSummary {
     pub model: String,
     /// Whether a script was played and no model answered.
     pub scripted: bool,
+    /// The session that it is a subagent of.
+    pub parent: Option<SessionId>,
     /// How it ended; `None` when it runs or was killed.
     pub ended: Option<Ending>,
     /// Tasks that were started.
@@ -106,6 +108,7 @@ impl TraceSummary {
             driver: text("driver"),
             model: text("model"),
             scripted: start.fields.get("scripted") == Some(&true.into()),
+            parent: parent(&start),
             session_id: start.session_id,
             ended: None,
             tasks: 0,
@@ -180,4 +183,9 @@ fn last_line(path: &Path) -> Result<Option<TraceLine>, Error> {
     file.take(TAIL).read_to_end(&mut tail).map_err(read)?;
     let line = tail.strip_suffix(b"\n").and_then(|whole| whole.rsplit(|&byte| byte == b'\n').next());
     Ok(line.and_then(|line| TraceLine::parse(0, line).ok()))
+}
+
+/// The session that a trace's first line names as the one above.
+pub(crate) fn parent(start: &TraceLine) -> Option<SessionId> {
+    start.fields.get("parent")?.get("session_id")?.as_str()?.parse().ok()
 }

@@ -12,7 +12,7 @@ use vocab::SessionId;
 
 use super::text::{BOLD, colour, inline, lasted, utc};
 use super::{failure, home, unended};
-use crate::args::JsonArgs;
+use crate::args::ListArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::terminal::tell;
@@ -20,10 +20,12 @@ use crate::terminal::tell;
 /// Capsule and error texts are cut at so many characters.
 const WIDE: usize = 80;
 
-pub(crate) fn list(args: &JsonArgs) -> Result<u8, Failure> {
+pub(crate) fn list(args: &ListArgs) -> Result<u8, Failure> {
     let home = home()?;
     let sessions = home.sessions().map_err(|error| failure(&error))?;
     let rows = sessions.iter().filter_map(|session| Row::read(&home, session));
+    let is_subagent = |row: &Row<'_>| row.summary.as_ref().is_some_and(|summary| summary.parent.is_some());
+    let rows = rows.filter(|row| args.all || !is_subagent(row));
     if args.json {
         document(rows)?;
     } else if sessions.is_empty() {
@@ -181,8 +183,9 @@ impl<'a> Row<'a> {
             lasted(summary.duration_ms),
         ];
         let scripted = if summary.scripted { " (scripted)" } else { "" };
+        let parent = summary.parent.as_ref().map(|parent| format!("  subagent of {parent}")).unwrap_or_default();
         let (capsule, version) = (inline(&summary.capsule, WIDE), inline(&summary.capsule_version, WIDE));
-        let rest = format!("{capsule} {version}{scripted}{}", contexts(summary));
+        let rest = format!("{capsule} {version}{scripted}{parent}{}", contexts(summary));
         Line { cells, style, rest }
     }
 }

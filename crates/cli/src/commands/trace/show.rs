@@ -16,8 +16,9 @@ use vocab::SessionId;
 use super::steered::Steered;
 use super::text::{BOLD, DIM, RED, body, colour, fence_source, inline, lasted, name, names, utc};
 use super::totals::Totals;
+use super::tree::Node;
 use super::{failure, home};
-use crate::args::SessionArgs;
+use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::terminal::{count, printable};
@@ -25,9 +26,20 @@ use crate::terminal::{count, printable};
 /// Bodies are cut at so many characters, a task's text at twice as many.
 const WIDE: usize = 120;
 
-pub(crate) fn show(args: &SessionArgs) -> Result<u8, Failure> {
+pub(crate) fn show(ShowArgs { session: args, tree }: &ShowArgs) -> Result<u8, Failure> {
     let home = home()?;
     let session = home.find_session(&args.session).map_err(|error| failure(&error))?;
+    if *tree {
+        let node = Node::read(&home, &session);
+        let mut out = if args.json { Output::plain() } else { Output::styled() };
+        if args.json {
+            node.write_json(&mut out)?;
+        } else {
+            node.write(&mut out)?;
+        }
+        out.finish()?;
+        return Ok(0);
+    }
     let path = home.trace_path(&session);
     let reader = TraceReader::open(&path).map_err(|error| failure(&error))?;
     let (out, damaged) = if args.json {
@@ -109,6 +121,8 @@ impl Story<'_> {
             "call_denied" => self.denied(line),
             "control_refused" => self.change_refused(line),
             "gateway_credential" => self.credential(line),
+            "subagent_start" => self.subagent(line),
+            "subagent_end" => self.subagent_end(line),
             "task_end" => self.task_end(line),
             other => writeln!(self.out, "  {DIM}{}{DIM:#}", inline(other, WIDE)),
         }
@@ -124,6 +138,9 @@ impl Story<'_> {
         writeln!(out, "  tools    {}", names(line, "tools"))?;
         writeln!(out, "  started  {} UTC by mur {}", utc(line.timestamp), name(line, "mur_version"))?;
         writeln!(out, "  capture  {}", name(line, "capture"))?;
+        if let Some(parent) = line.fields.get("parent").and_then(|parent| parent.get("session_id")?.as_str()) {
+            writeln!(out, "  parent   {}", inline(parent, WIDE))?;
+        }
         if let Some(earlier) = line.str("resumed_from") {
             writeln!(out, "  resumes  {}", inline(earlier, WIDE))?;
         }
@@ -257,6 +274,26 @@ impl Story<'_> {
         let why = line.str("reason").map(|why| format!(" ({})", inline(why, WIDE))).unwrap_or_default();
         let (artifact, change) = (name(line, "artifact"), inline(change, WIDE));
         writeln!(self.out, "  credential{which} of {artifact} {style}{change}{style:#}{why}")
+    }
+
+    fn subagent(&mut self, line: &TraceLine) -> io::Result<()> {
+        let label = line.str("label").map(|label| format!(" {}", inline(label, WIDE))).unwrap_or_default();
+        let (session, root) = (name(line, "subagent"), inline(line.str("root").unwrap_or("?"), WIDE));
+        writeln!(self.out, "      {DIM}subagent{label}{DIM:#} {session} {DIM}in {root}{DIM:#}")
+    }
+
+    fn subagent_end(&mut self, line: &TraceLine) -> io::Result<()> {
+        let status = line.str("status").unwrap_or("?");
+        let (style, session) = (colour(status), name(line, "subagent"));
+        let number = |field| line.u64(field).unwrap_or(0);
+        let (input, output) = (number("input_tokens"), number("output_tokens"));
+        let (turns, took) = (count(number("turns"), "turn"), lasted(number("duration_ms")));
+        let why = line.str("error").map(|why| format!(": {}", inline(why, WIDE))).unwrap_or_default();
+        writeln!(
+            self.out,
+            "      {DIM}subagent{DIM:#} {session} {style}{}{style:#}{why}  {DIM}{turns}, {input} in, {output} out, {took}{DIM:#}",
+            inline(status, WIDE)
+        )
     }
 
     fn bodies(&mut self, line: &TraceLine) -> io::Result<()> {

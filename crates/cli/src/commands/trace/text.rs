@@ -24,8 +24,8 @@ const NAME: usize = 80;
 /// The colour of a status.
 pub(super) fn colour(status: &str) -> Style {
     match status {
-        "ok" | "verified" => GREEN,
-        "running" | "unfinished" | "interrupted" | "canceled" | "empty" => YELLOW,
+        "ok" | "verified" | "succeeded" => GREEN,
+        "running" | "unfinished" | "interrupted" | "canceled" | "cancelled" | "timed_out" | "empty" => YELLOW,
         _ => RED,
     }
 }

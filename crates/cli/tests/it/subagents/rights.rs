@@ -1,0 +1,326 @@
+//! The table of rights: what a session has, what a subagent of each depth asks for, and that it never gets more.
+//!
+//! Each probe is a denial beside its nearest allowed neighbour, made by the session at the top and by subagents one, two
+//! and three levels below: what the top may not do, none of them may.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+use testkit::ModelServer;
+
+use super::play::{COST, call, finish, nested, read, run, shell, stage, start, told, traces, whole, write};
+use crate::support::{KEY, Stage, first_line, of_type};
+
+const DEPTHS: std::ops::RangeInclusive<usize> = 1..=3;
+
+const BOUND: &str = "capabilities:
+  tools: [files_read, files_write, shell_exec, spawn_subagent]
+  filesystem: { scope: area, read_only: [area/sub/fixed] }
+  spawn: { max_depth: 3, max_children: 4 }
+";
+
+/// The calls of an agent, by what was asked: `ok`, `error`, or why not.
+fn outcomes(trace: &[Value]) -> Vec<String> {
+    let told = |line: &Value| match line["event_type"].as_str() {
+        Some("tool_call") if line["tool_name"] != "finish_subagent" && line["tool_name"] != "spawn_subagent" => {
+            Some(line["status"].as_str().unwrap().to_owned())
+        }
+        Some("call_denied") => {
+            let blocker = line["blockers"][0].as_str().unwrap_or(line["reason"].as_str().unwrap());
+            Some(blocker.rsplit(':').next().unwrap().to_owned())
+        }
+        _ => None,
+    };
+    trace.iter().filter_map(told).collect()
+}
+
+/// What an agent at each depth meets with these calls; the first is the session at the top.
+fn at_each_depth(more: &str, prepare: impl Fn(&Stage), probes: impl Fn(&Stage) -> Vec<Value>) -> Vec<Vec<String>> {
+    let mut met = Vec::new();
+    for depth in 0..=3 {
+        let stage = stage(more);
+        prepare(&stage);
+        let mut script = probes(&stage);
+        if depth > 0 {
+            script.push(finish("tried"));
+            script = nested(depth, &stage.path("work/area/sub"), &script);
+        }
+        let ran = run(&stage, &script);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        whole(&stage);
+        let label = if depth == 0 { String::new() } else { format!("level{depth}") };
+        met.push(outcomes(&traces(&stage)[&(depth as u64, label)]));
+    }
+    met
+}
+
+fn files(stage: &Stage) {
+    for file in [
+        "area/sub/open.txt",
+        "area/sub/fixed/a.txt",
+        "area/sub/keys/a.txt",
+        "area/sub/private/a.txt",
+        "outside.txt",
+        "area/other.txt",
+    ] {
+        stage.mur.home.write(format!("work/{file}"), "text");
+    }
+}
+
+fn policy(stage: &Stage, args: &[&str]) {
+    let mut all = vec!["policy"];
+    all.extend(args);
+    let ran = stage.mur.run(&all);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+}
+
+#[test]
+fn tools_paths_commands_scope_and_read_only_hold_at_every_depth() {
+    let prepare = |stage: &Stage| {
+        files(stage);
+        policy(stage, &["add", "keys", "--path", "**/keys/**", "--op", "read"]);
+        // Relative to the workdir of the session at the top, whatever a subagent's own is.
+        policy(stage, &["add", "private", "--path", "area/sub/private/**", "--op", "read,write"]);
+        policy(stage, &["add", "no-uname", "--command", "uname", "--match", "prefix"]);
+    };
+    // By absolute paths, because the top works elsewhere than its subagents.
+    let probes = |stage: &Stage| {
+        let at = |file: &str| stage.path(&format!("work/area/sub/{file}"));
+        let into = |file: &str| call("files_write", json!({"filePath": at(file), "content": "x"}));
+        vec![
+            read(&at("open.txt")),
+            call("git_status", json!({})),
+            read(&at("keys/a.txt")),
+            read(&at("private/a.txt")),
+            into("private/new.txt"),
+            into("new.txt"),
+            read(&at("fixed/a.txt")),
+            into("fixed/new.txt"),
+            read(&stage.path("work/outside.txt")),
+            shell("echo fine"),
+            shell("uname -a"),
+            shell("sh -c 'echo; uname'"),
+        ]
+    };
+    let met = at_each_depth(BOUND, prepare, probes);
+    let blocked = "user_configured_hard_block";
+    let expected = [
+        "ok",
+        "unknown_tool",
+        blocked,
+        blocked,
+        blocked,
+        "ok",
+        "ok",
+        "read_only_path",
+        "outside_scope",
+        "ok",
+        blocked,
+        blocked,
+    ];
+    for (depth, met) in met.iter().enumerate() {
+        assert_eq!(met, &expected, "depth {depth}");
+    }
+}
+
+#[test]
+fn a_subagent_reaches_nothing_beside_its_own_directory_and_its_parent_did() {
+    let probes =
+        |stage: &Stage| vec![read(&stage.path("work/area/other.txt")), read(&stage.path("work/area/sub/open.txt"))];
+    let met = at_each_depth(BOUND, files, probes);
+    assert_eq!(met[0], ["ok", "ok"]);
+    for depth in DEPTHS {
+        assert_eq!(met[depth], ["outside_scope", "ok"], "depth {depth}");
+    }
+}
+
+#[test]
+fn delegation_is_judged_by_path_and_ends_at_the_declared_depth() {
+    let stage = stage(BOUND);
+    files(&stage);
+    policy(&stage, &["add", "not-there", "--path", "area/sub/keys", "--op", "delegate", "--match", "prefix"]);
+    std::os::unix::fs::symlink("keys", stage.mur.home.workdir().join("area/sub/link")).unwrap();
+    let target = |root: &str| json!({"task": "[]", "target": {"kind": "filesystem", "root": stage.path(root)}});
+    let asks =
+        |roots: &[&str]| -> Vec<Value> { roots.iter().map(|root| call("spawn_subagent", target(root))).collect() };
+    let mut inner = asks(&["work/area/sub/keys", "work/area/sub/link", "work/area", "work/area/sub"]);
+    inner.push(finish("tried"));
+    let ran = run(&stage, &nested(3, &stage.path("work/area/sub"), &inner));
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    whole(&stage);
+    let traces = traces(&stage);
+    let offered = |depth: u64, label: &str| {
+        let trace = &traces[&(depth, label.to_owned())];
+        trace[0]["tools"].as_array().unwrap().contains(&json!("spawn_subagent"))
+    };
+    assert_eq!(
+        [offered(0, ""), offered(1, "level1"), offered(2, "level2"), offered(3, "level3")],
+        [true, true, true, false]
+    );
+    assert_eq!(outcomes(&traces[&(3, "level3".to_owned())]), ["unknown_tool"; 4]);
+
+    // Where the depth allows it, the path decides: by its name, by what a link leads to, and by the parent's own directory.
+    let stage = self::stage(BOUND);
+    files(&stage);
+    policy(&stage, &["add", "not-there", "--path", "area/sub/keys", "--op", "delegate", "--match", "prefix"]);
+    std::os::unix::fs::symlink("keys", stage.mur.home.workdir().join("area/sub/link")).unwrap();
+    let target = |root: &str| json!({"task": "[]", "target": {"kind": "filesystem", "root": stage.path(root)}});
+    let mut inner: Vec<Value> = ["work/area/sub/keys", "work/area/sub/link", "work/area"]
+        .iter()
+        .map(|root| call("spawn_subagent", target(root)))
+        .collect();
+    inner.push(finish("tried"));
+    let ran = run(&stage, &nested(2, &stage.path("work/area/sub"), &inner));
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let blocked = "user_configured_hard_block";
+    assert_eq!(outcomes(&self::traces(&stage)[&(2, "level2".to_owned())]), [blocked, blocked, "outside_scope"]);
+}
+
+#[test]
+fn processes_of_subagents_are_held_as_their_parents_are() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let probes = |_: &Stage| {
+        vec![
+            shell("touch made && cat open.txt 2>/dev/null || cat sub/open.txt"),
+            shell("touch fixed/new || touch sub/fixed/new"),
+            shell(&format!("exec 3<>/dev/tcp/127.0.0.1/{port}")),
+        ]
+    };
+    for depth in 0..=3_usize {
+        let stage = stage(BOUND);
+        files(&stage);
+        let mut script = probes(&stage);
+        if depth > 0 {
+            script.push(finish("tried"));
+            script = nested(depth, &stage.path("work/area/sub"), &script);
+        }
+        let ran = run(&stage, &script);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        let traces = traces(&stage);
+        let label = if depth == 0 { String::new() } else { format!("level{depth}") };
+        let (top, trace) = (&traces[&(0, String::new())], &traces[&(depth as u64, label)]);
+        let class = |trace: &[Value]| trace[0]["effective_grants"]["achieved_containment"].as_str().unwrap().to_owned();
+        assert_eq!(class(trace), class(top), "depth {depth}");
+        let shells = of_type(trace, "shell");
+        assert!(shells.iter().all(|line| line["containment"] == class(top).as_str()), "{shells:?}");
+        let codes: Vec<i64> = shells.iter().map(|line| line["exit_code"].as_i64().unwrap()).collect();
+        assert_eq!(codes[0], 0, "depth {depth}: {ran:?}");
+        if class(top) != "advisory" {
+            assert!(codes[1] != 0 && codes[2] != 0, "depth {depth}: {codes:?}");
+            assert!(listener.accept().is_err(), "nobody connected");
+        }
+    }
+}
+
+#[test]
+fn the_spend_ceiling_is_one_for_the_tree() {
+    // Each call is admitted by its estimate and the cap of its answer, and costs 110.
+    let stage = stage(PLAIN_SPEND);
+    let text = stage.mur.home.read("agent/murmur.yaml");
+    stage
+        .mur
+        .home
+        .write("agent/murmur.yaml", text.replace("  max_turns: 20\n", "  max_turns: 20\n  max_session_tokens: 6000\n"));
+    let endless: Vec<Value> = (0..20).map(|n| shell(&format!("echo {n}"))).collect();
+    let mut script = nested(2, &stage.path("work"), &endless);
+    script.extend((0..60).map(|n| shell(&format!("echo {n}"))));
+    let ran = run(&stage, &script);
+    let traces = traces(&stage);
+    let deepest = &traces[&(2, "level2".to_owned())];
+    let end = of_type(deepest, "task_end")[0];
+    assert_eq!(end["status"], "spend_ceiling_reached", "{ran:?}");
+    let spent: u64 = traces
+        .values()
+        .flat_map(|trace| of_type(trace, "inference"))
+        .map(|line| line["input_tokens"].as_u64().unwrap() + line["output_tokens"].as_u64().unwrap())
+        .sum();
+    assert!(spent > 10 * (COST.input + COST.output) && spent <= 6000, "{spent}");
+    // What was spent below counts at the top as well.
+    let top = of_type(&traces[&(0, String::new())], "task_end")[0];
+    assert_eq!(top["status"], "spend_ceiling_reached");
+}
+
+const PLAIN_SPEND: &str = "capabilities:
+  tools: [shell_exec, spawn_subagent]
+  spawn: { max_depth: 2, max_children: 4 }
+";
+
+#[test]
+fn a_rule_that_is_added_meanwhile_reaches_a_running_grandchild() {
+    let stage = stage(BOUND);
+    files(&stage);
+    std::fs::create_dir_all(stage.mur.home.workdir().join("area/sub")).unwrap();
+    let (here, go) = (stage.fifo("area/sub/here"), stage.fifo("area/sub/go"));
+    let script = [
+        read("open.txt"),
+        shell("echo here > here; read line < go"),
+        read("open.txt"),
+        write("new.txt"),
+        finish("tried"),
+    ];
+    let running = start(&stage, &nested(2, &stage.path("work/area/sub"), &script));
+    first_line(&here);
+    policy(&stage, &["add", "late", "--path", "area/sub/open.txt", "--op", "read"]);
+    std::fs::write(&go, "go\n").unwrap();
+    let ran = running.end();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let met = outcomes(&traces(&stage)[&(2, "level2".to_owned())]);
+    assert_eq!(met, ["ok", "ok", "user_configured_hard_block", "ok"]);
+}
+
+#[test]
+fn rules_that_cannot_be_read_stop_a_running_grandchild() {
+    let stage = stage(BOUND);
+    files(&stage);
+    policy(&stage, &["add", "any", "--path", "**/keys/**", "--op", "read"]);
+    let (here, go) = (stage.fifo("area/sub/here"), stage.fifo("area/sub/go"));
+    let script = [read("open.txt"), shell("echo here > here; read line < go"), read("open.txt"), finish("tried")];
+    let running = start(&stage, &nested(2, &stage.path("work/area/sub"), &script));
+    first_line(&here);
+    let damaged = damage(&stage);
+    std::fs::write(&go, "go\n").unwrap();
+    let ran = running.end();
+    assert!(damaged && ran.status == Some(0), "{ran:?}");
+    let met = outcomes(&traces(&stage)[&(2, "level2".to_owned())]);
+    assert_eq!(met, ["ok", "ok", "boundaries_unreadable"]);
+}
+
+/// Puts something in the place of the store that is none.
+fn damage(stage: &Stage) -> bool {
+    let path = stage.mur.home.home().join("settings.db");
+    for side in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(path.with_file_name(format!("settings.db{side}")));
+    }
+    std::fs::write(&path, "this is no database at all, but long enough to be looked at as if it were one").is_ok()
+}
+
+#[test]
+fn a_subagent_is_answered_by_the_choice_that_is_named_and_by_no_other() {
+    let (first, second) = (
+        ModelServer::answering(|_, request| super::play::turn(&request.body)),
+        ModelServer::answering(|_, request| super::play::turn(&request.body)),
+    );
+    let (first, second) =
+        (first.api_key(KEY).start_on_thread(), second.api_key("other-key-0123456789").start_on_thread());
+    let stage = stage("");
+    let more = "capabilities:\n  tools: [files_read, spawn_subagent]\n  spawn: { max_depth: 2, max_children: 4 }\n";
+    let text = crate::support::two_choices(&first.url(), (&second.url(), "OTHER_KEY"), more);
+    stage.mur.home.write("agent/murmur.yaml", text);
+    let ask = |model: Option<&str>, task: &[Value]| {
+        let mut input = json!({"task": Value::from(task).to_string(), "target": {"kind": "filesystem", "root": stage.path("work")}});
+        if let Some(model) = model {
+            input["model"] = json!(model);
+        }
+        json!([["spawn_subagent", input]])
+    };
+    // The second's own subagent follows it.
+    let script = [ask(Some("other"), &[ask(None, &[finish("deep")]), finish("other")]), ask(None, &[finish("same")])];
+    let mut command = stage.command(&["--task", &told(&script)]);
+    let ran = crate::binary::Ran::of(command.env("OTHER_KEY", "other-key-0123456789"));
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    // Top: 3 calls, the last child 1; the named child 2, and its child 1.
+    assert_eq!((first.requests().len(), second.requests().len()), (4, 3));
+    assert_eq!((first.violations(), second.violations()), (Vec::new(), Vec::new()));
+}
