@@ -47,13 +47,16 @@ impl Writable {
         if self.holds(program) {
             return Some(command);
         }
-        let runs = is_interpreter(program);
-        let first = args.iter().position(|arg| !arg.starts_with('-'));
+        // It may stand behind another program that only starts it.
+        let behind = || args.iter().position(|arg| is_interpreter(Path::new(arg))).map(|at| at + 1);
+        let runs = if is_interpreter(program) { Some(0) } else { behind() };
+        let is_word = |arg: &&String| !arg.starts_with('-');
+        let first = runs.and_then(|begin| args.iter().skip(begin).position(|arg| is_word(&arg)).map(|at| begin + at));
         let leads = |(index, arg): (usize, &'a String)| {
-            let is_run = runs && Some(index) == first;
+            let is_run = Some(index) == first;
             let is_code = |path: &PathBuf| self.holds(path) && (is_run || !path.is_dir());
             // To an option of any other program, a file is data more often than code.
-            let found = if runs {
+            let found = if runs.is_some() {
                 paths(arg).any(|path| is_code(&path))
             } else {
                 taken(arg).is_some_and(|path| is_code(&path))
@@ -184,6 +187,7 @@ mod tests {
             ("/usr/bin/tool", vec!["x.py".into(), "./x.py".into(), "https://host/work/x.py".into()], false),
             ("/usr/bin/tool", vec![work.clone(), format!("--root={work}/sub")], false),
             ("/usr/bin/python3.12", vec![work.clone()], true),
+            ("/usr/bin/env", vec!["python3".into(), "-u".into(), work.clone()], true),
             ("/usr/bin/node", vec!["--enable-source-maps".into(), format!("{srv}/x.py"), work.clone()], false),
         ];
         for (program, args, expected) in cases {
