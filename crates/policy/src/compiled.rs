@@ -9,6 +9,7 @@ mod commands;
 mod open;
 mod paths;
 mod text;
+mod tied;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -244,7 +245,7 @@ impl Compiled {
         let mut found: Vec<PathFinding> =
             analysis.paths().iter().filter_map(|effect| one(effect.operation, &effect.path)).collect();
         if self.governs_paths(Operation::Execute) {
-            let programs = analysis.programs().filter_map(|name| found_in(search, name));
+            let programs = analysis.programs().flat_map(|name| analysis.found_as(name, search));
             found.extend(programs.filter_map(|program| one(Operation::Execute, &program)));
         }
         let mut left = MAX_ENTRIES;
@@ -299,11 +300,6 @@ impl Compiled {
     pub(crate) fn layers(&self) -> &[Arc<Layer>] {
         &self.layers
     }
-}
-
-/// The first program of this name, as a shell finds it.
-fn found_in(search: &[PathBuf], name: &str) -> Option<PathBuf> {
-    search.iter().map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
 /// What the rules say to an operator who asks.

@@ -52,6 +52,8 @@ const MAX_WORK: usize = 4 * 1024 * 1024;
 const WORK_OF_WORD: usize = 32;
 /// Directories that relative paths may be relative to.
 const MAX_BASES: usize = 32;
+/// Directories in which a text has programs looked for.
+const MAX_SEARCHED: usize = 32;
 
 const TOO_LONG: &str = "it is longer than 64 KiB";
 const TOO_MUCH: &str = "too much is nested in it";
@@ -104,6 +106,13 @@ impl Simple {
     }
 }
 
+/// Whether a file can be run. Nothing when it is none.
+fn is_program(path: &Path) -> Option<bool> {
+    let found = rustix::fs::stat(path).ok()?;
+    let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode) == rustix::fs::FileType::RegularFile;
+    is_file.then_some(found.st_mode & 0o111 != 0)
+}
+
 /// The last component of a program's name.
 fn base_name(program: &str) -> &str {
     let plain = program.trim_end_matches('/');
@@ -129,6 +138,10 @@ pub struct Analysis {
     patterns: Vec<PathPattern>,
     /// The directories that what names them may run in.
     directories: Vec<PathBuf>,
+    /// Where it has programs looked for besides.
+    search: Vec<PathBuf>,
+    /// The directories that commands may start in.
+    starts: Vec<PathBuf>,
     /// Whether more paths are named than are noted here.
     too_many_paths: bool,
     unclear: Option<&'static str>,
@@ -199,6 +212,26 @@ impl Analysis {
         let named = self.commands.iter().filter(|simple| !simple.possible);
         let named = named.filter_map(|simple| simple.words.first()?.known());
         named.filter(move |name| !name.is_empty() && !name.contains('/') && seen.insert(*name))
+    }
+
+    /// Every file that a program of this name may be, where a shell looks for it in these directories first: the text
+    /// may change where programs are looked for. A shell goes by what is no program.
+    pub(crate) fn found_as(&self, name: &str, search: &[PathBuf]) -> Vec<PathBuf> {
+        let files = |directory: &PathBuf| -> Vec<(PathBuf, bool)> {
+            // Only what is relative depends on where the command starts.
+            let starts = if directory.is_absolute() { &[PathBuf::from("/")][..] } else { &self.starts };
+            let all = starts.iter().map(|start| start.join(directory).join(name));
+            all.filter_map(|path| is_program(&path).map(|runs| (path, runs))).collect()
+        };
+        let mut found = Vec::new();
+        for (path, runs) in search.iter().flat_map(files) {
+            found.push(path);
+            if runs {
+                break;
+            }
+        }
+        found.extend(self.search.iter().flat_map(files).map(|(path, _)| path));
+        found
     }
 
     /// What programs are given that may run it.
@@ -305,6 +338,8 @@ impl<'a> Work<'a> {
             paths: Vec::new(),
             patterns: Vec::new(),
             directories: Vec::new(),
+            search: Vec::new(),
+            starts: Vec::new(),
             too_many_paths: false,
             unclear: None,
         };

@@ -7,10 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use regex_syntax::hir::Look;
-
 use super::open::{self, OpenSet, Steps};
 use super::text::{Patterns, TextSet};
+use super::tied;
 use crate::boundaries::Unreadable;
 use crate::document::{Matching, glob_set_pattern};
 use crate::shell::{Analysis, MAX_COMMAND, Simple, Suspect, Word, pieces};
@@ -49,8 +48,10 @@ pub(super) struct CommandSet {
     text: TextSet,
     /// The patterns again, for commands with words that are not known.
     open_text: OpenSet,
-    /// Those of the patterns that are tied to the beginning or the end of a command.
+    /// Those of the patterns that are tied to a place of a command, for a command within a text.
     tied: TextSet,
+    /// The programs that they are about.
+    about: HashMap<String, usize>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -72,13 +73,11 @@ impl CommandSet {
                     let broken = |_| Unreadable::new(format!("the glob of the rule `{}` cannot be compiled", rule.id));
                     let glob = glob.map_err(broken)?;
                     set.open_text.add(glob.regex(), false);
-                    tied.globs.push((index, glob.clone()));
+                    set.tie(index, glob.regex(), false, &mut tied);
                     patterns.globs.push((index, glob));
                 }
                 Matching::Regex => {
-                    if is_tied(&rule.pattern) {
-                        tied.regexes.push((index, rule.pattern.clone()));
-                    }
+                    set.tie(index, &rule.pattern, true, &mut tied);
                     set.open_text.add(&rule.pattern, true);
                     patterns.regexes.push((index, rule.pattern.clone()));
                 }
@@ -91,6 +90,22 @@ impl CommandSet {
         set.text = TextSet::new(patterns, true)?;
         set.tied = TextSet::new(tied, true)?;
         Ok(set)
+    }
+
+    fn tie(&mut self, rule: usize, pattern: &str, case_insensitive: bool, tied: &mut Patterns) {
+        tied.regexes.extend(tied::within(pattern, case_insensitive).map(|pattern| (rule, pattern)));
+        for name in tied::programs(pattern, case_insensitive) {
+            let name = if case_insensitive { name.to_lowercase() } else { name };
+            self.about.entry(name).or_insert(rule);
+        }
+    }
+
+    /// The rule with a pattern that is about this program.
+    fn about(&self, name: &str) -> Option<usize> {
+        if self.about.is_empty() {
+            return None;
+        }
+        self.about.get(name).or_else(|| self.about.get(&name.to_lowercase())).copied()
     }
 
     fn add(&mut self, rule: usize, block: &HardBlock) {
@@ -162,6 +177,12 @@ impl CommandSet {
         let mut open = false;
         for at in 0..suspect.len() {
             for (name, whole) in suspect.names(at) {
+                if let Some(rule) = self.about(name) {
+                    if suspect.is_code() {
+                        return Some(may_run(rule, name));
+                    }
+                    open |= whole && suspect.has_open_behind(at);
+                }
                 let Some(rules) = self.programs.get(name) else { continue };
                 // What follows behind a later one follows behind the first as well.
                 if !seen.insert((name, whole)) {
@@ -254,15 +275,6 @@ impl CommandSet {
                 }
         })
     }
-}
-
-/// Whether an expression is tied to the beginning or the end of what it is tried on.
-fn is_tied(pattern: &str) -> bool {
-    let parsed = regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern);
-    parsed.map_or(true, |parsed| {
-        let looks = parsed.properties().look_set();
-        looks.contains(Look::Start) || looks.contains(Look::End)
-    })
 }
 
 fn key<'a>(words: impl Iterator<Item = &'a str>) -> String {

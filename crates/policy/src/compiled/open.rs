@@ -16,6 +16,8 @@ use crate::shell::{Simple, Word};
 const MAX_STEPS: usize = 1024 * 1024;
 /// A program's name that no pattern means.
 const OTHER: char = '\u{f8ff}';
+/// One that could be a program's.
+const OTHER_NAME: &str = "qxzj";
 
 /// The patterns of some rules.
 #[derive(Debug, Default)]
@@ -42,6 +44,8 @@ impl Default for Steps {
 enum Part {
     Is(char),
     Any,
+    /// The space in front of an `Any`, where that may come to no word at all.
+    Gap,
 }
 
 impl OpenSet {
@@ -97,6 +101,16 @@ impl OpenSet {
     }
 }
 
+/// Whether a pattern could match a command of this program, whatever its words, and none of another.
+pub(super) fn is_about(pattern: &Hir, program: &str) -> bool {
+    let mut steps = Steps::default();
+    let mut matches = |program: &str| {
+        let parts: Vec<Part> = program.chars().chain([' ']).map(Part::Is).chain([Part::Any]).collect();
+        begins(pattern, &parts, program.chars().count(), &mut steps)
+    };
+    matches(program) && !matches(&OTHER.to_string()) && !matches(OTHER_NAME)
+}
+
 /// A command where what is not known comes to nothing.
 pub(super) fn closed(simple: &Simple) -> String {
     let one = |word: &Word| word.known().map_or_else(|| word.ends().0.to_owned() + word.ends().1, str::to_owned);
@@ -130,9 +144,8 @@ fn parts(program: &str, words: &[Word]) -> Vec<Part> {
             Some(text) => parts.extend(std::iter::once(' ').chain(text.chars()).map(Part::Is)),
             None => {
                 let (before, behind) = word.ends();
-                // One that comes to nothing has no space before it either.
                 let stays = !before.is_empty() || !behind.is_empty() || !word.splits();
-                parts.extend(stays.then_some(Part::Is(' ')));
+                parts.push(if stays { Part::Is(' ') } else { Part::Gap });
                 parts.extend(before.chars().map(Part::Is));
                 parts.push(Part::Any);
                 parts.extend(behind.chars().map(Part::Is));
@@ -202,8 +215,15 @@ impl Run<'_, '_> {
     fn spread(&mut self, from: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut all = from.clone();
         for start in from {
-            let open = self.parts.iter().skip(*start).take_while(|part| **part == Part::Any).count();
-            all.extend(*start..=*start + open);
+            let mut at = *start;
+            loop {
+                at += match self.parts.get(at) {
+                    Some(Part::Any) => 1,
+                    Some(Part::Gap) => 2,
+                    Some(Part::Is(_)) | None => break,
+                };
+                all.insert(at);
+            }
         }
         self.steps.left = self.steps.left.saturating_sub(all.len());
         all
@@ -214,6 +234,7 @@ impl Run<'_, '_> {
         let places = self.spread(from).into_iter();
         let next = |at: usize| match self.parts.get(at)? {
             Part::Any => Some(at),
+            Part::Gap => wanted(' ').then_some(at + 1),
             Part::Is(c) => wanted(*c).then_some(at + 1),
         };
         places.filter_map(next).collect()
@@ -223,13 +244,14 @@ impl Run<'_, '_> {
         let before = at.checked_sub(1).and_then(|at| self.parts.get(at));
         let next = self.parts.get(at);
         // The text may begin and end only where nothing is certain before and behind.
-        let open = |parts: &[Part]| parts.iter().all(|part| *part == Part::Any);
+        let is_open = |part: &Part| matches!(part, Part::Any | Part::Gap);
+        let open = |parts: &[Part]| parts.iter().all(is_open);
         match look {
             Look::Start => return self.parts.get(..at).is_some_and(open),
             Look::End => return self.parts.get(at..).is_some_and(open),
             _ => {}
         }
-        if [before, next].contains(&Some(&Part::Any)) {
+        if before.into_iter().chain(next).any(is_open) {
             return true;
         }
         let word = |part: Option<&Part>| matches!(part, Some(Part::Is(c)) if c.is_alphanumeric() || *c == '_');

@@ -49,6 +49,19 @@ const COUNTED: [&str; 18] = [
     "BASH_SUBSHELL",
 ];
 
+/// Variables that a shell sets to what nobody knows, though no word names them.
+const SET_BY_SHELL: [&str; 9] = [
+    "BASH_ARGV",
+    "BASH_COMMAND",
+    "BASH_EXECUTION_STRING",
+    "BASH_REMATCH",
+    "DIRSTACK",
+    "MAPFILE",
+    "OPTARG",
+    "REPLY",
+    "_",
+];
+
 /// Variables that are integers to the shell itself: what is assigned is evaluated at once.
 const INTEGERS: [&str; 10] =
     ["BASHPID", "EPOCHSECONDS", "EUID", "HISTCMD", "LINENO", "OPTIND", "PPID", "RANDOM", "SECONDS", "SRANDOM"];
@@ -152,7 +165,8 @@ impl Work<'_> {
 
     /// Whether something is evaluated that need not be a number.
     pub(super) fn judge_values(&mut self) {
-        if !self.names.is_disjoint(&self.open_values) {
+        let by_shell = SET_BY_SHELL.iter().any(|name| self.names.contains(*name));
+        if by_shell || !self.names.is_disjoint(&self.open_values) {
             self.unclear(EVALUATED);
         }
     }

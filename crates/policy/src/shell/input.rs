@@ -91,23 +91,67 @@ pub(super) fn printed(words: &[Word], input: &Input) -> Input {
             let plain = certain(args) && !text.contains('\\');
             known(text, plain)
         }
-        "printf" => match args {
-            [text] => {
-                let plain = text.written().replace("\\n", "\n").replace("\\t", "\t");
-                let is_certain = certain(args) && !plain.contains(['\\', '%']);
-                known(plain, is_certain)
-            }
-            [format, text] if matches!(format.known(), Some("%s" | "%s\\n")) => {
-                known(text.written().to_owned(), text.known().is_some())
-            }
-            _ => Input::Written(written(args)),
-        },
+        "printf" => {
+            let (text, plain) = formatted(args);
+            known(text, plain && certain(args))
+        }
         "cat" | "tee" if args.is_empty() || args.iter().all(|word| word.text() == "-") => match input {
             Input::Unknown => Input::Piped,
             other => other.clone(),
         },
         _ => Input::Piped,
     }
+}
+
+/// What `printf` makes of a format and its values, and whether it is just that.
+fn formatted(args: &[Word]) -> (String, bool) {
+    let options = match args.first().map(Word::text) {
+        Some("--") => 1,
+        Some("-v") => 2,
+        _ => 0,
+    };
+    let mut args = args.get(options..).unwrap_or_default().iter().map(Word::written);
+    let format = args.next().unwrap_or_default();
+    let (mut text, mut plain) = (String::new(), !format.starts_with('-'));
+    let mut values = args.peekable();
+    loop {
+        let before = values.len();
+        plain &= once(format, &mut values, &mut text);
+        if values.peek().is_none() || values.len() == before {
+            return (text, plain);
+        }
+        if text.len() > super::MAX_COMMAND {
+            text.extend(values.flat_map(|value| [" ", value]));
+            return (text, false);
+        }
+    }
+}
+
+/// Goes through the format once.
+fn once<'a>(format: &str, values: &mut impl Iterator<Item = &'a str>, text: &mut String) -> bool {
+    let (mut chars, mut plain) = (format.chars(), true);
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                other => {
+                    plain = false;
+                    text.extend(std::iter::once(c).chain(other));
+                }
+            },
+            '%' => {
+                // Widths and other conversions change the value.
+                plain &= chars.as_str().starts_with(['s', '%']);
+                match chars.find(|c| !c.is_ascii_digit() && !"-+ #0.*'".contains(*c)) {
+                    Some('%') => text.push('%'),
+                    _ => text.push_str(values.next().unwrap_or_default()),
+                }
+            }
+            c => text.push(c),
+        }
+    }
+    plain
 }
 
 impl Work<'_> {
@@ -123,9 +167,8 @@ impl Work<'_> {
         if WRITERS.contains(&name) {
             self.written.push((number, text(&all)));
         }
-        // A format goes on where a value is put in.
-        if name == "printf" && args.len() > 1 {
-            self.written.push((number, text(&all).replace("%s", " ").replace("%b", " ").replace("%d", " ")));
+        if name == "printf" {
+            self.written.push((number, formatted(args).0));
         }
         let options = FORMATS.iter().find(|(program, _)| *program == name).map_or(&[][..], |(_, options)| options);
         let is_format = |word: &&Word| options.iter().any(|option| word.lead().starts_with(option));
@@ -157,6 +200,7 @@ impl Work<'_> {
         let expands = |word: &Word| word.text().contains('$');
         let computed = args.iter().filter(|word| word.known().is_none());
         self.takes_names |= place.input == Input::Piped;
+        let file = if let Input::File(word) = &place.input { Some(word.clone()) } else { None };
         if place.input == Input::Piped || computed.clone().any(substitutes) {
             self.takes_written.add(self.number);
         }
@@ -164,14 +208,19 @@ impl Work<'_> {
             self.takes_values.add(self.number);
         }
         self.takes_names |= computed.clone().any(|word| word.splits() && !word.is_operand());
-        for given in args.iter().flat_map(|word| candidates(word, false)).filter_map(|word| word.path(self.home)) {
+        let words = args.iter().flat_map(|word| candidates(word, false)).chain(file);
+        for given in words.filter_map(|word| word.path(self.home)) {
             if self.taken.len() > super::MAX_COMMANDS {
                 // Too many to tell them apart.
-                self.takes_written = Takers { one: Some(self.number), several: true };
-                return;
+                return self.given_later();
             }
             self.taken.extend(place.bases.iter().map(|base| crate::lexical(&effects::absolute(base, &given))));
         }
+    }
+
+    /// Takes note that something which is written is kept for a command that is not known.
+    pub(super) fn given_later(&mut self) {
+        self.takes_written = Takers { one: Some(self.number), several: true };
     }
 
     /// What the text writes that something in it may run. What a command writes itself it is not given.

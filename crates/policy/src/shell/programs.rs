@@ -8,6 +8,7 @@ use super::scan::Unclear;
 use super::variables::assignment;
 use super::word::Word;
 use super::{Place, Simple, Work, base_name, effects, harmless, wrappers};
+use crate::Operation;
 
 pub(super) const COMPUTED: Unclear = "the name of a program in it is computed";
 pub(super) const COMPUTED_TEXT: Unclear = "a text that it gives to a shell is computed";
@@ -78,6 +79,11 @@ impl Work<'_> {
             *program = named;
         }
         let Some(program) = words.first() else { return };
+        for base in &place.bases {
+            if !self.analysis.starts.contains(base) && self.analysis.starts.len() < super::MAX_BASES {
+                self.analysis.starts.push(base.clone());
+            }
+        }
         if self.analysis.commands.len() > super::MAX_COMMANDS || place.level > super::MAX_LEVEL {
             self.unclear(super::TOO_MUCH);
             return;
@@ -88,6 +94,10 @@ impl Work<'_> {
                 // A number is no program.
                 if place.certain && !evaluated::is_number(program.text()) {
                     self.unclear(COMPUTED);
+                }
+                // Where it is a pattern, the files are known.
+                if program.text().contains('/') {
+                    self.path(Operation::Execute, program, place);
                 }
                 self.found(words);
                 return;
@@ -161,7 +171,12 @@ impl Work<'_> {
                 let options = usize::from(args.first().is_some_and(|word| word.text() == "--"));
                 self.joined(args.get(options..).unwrap_or_default(), place);
             }
-            "watch" => self.behind(name, args, "nqs", "bcdegtrxwC", place),
+            "watch" => self.watch(args, place),
+            // It starts whatever a directory holds.
+            "run-parts" if !args.iter().any(|word| matches!(word.text(), "--test" | "--list")) => {
+                self.unclear(COMPUTED);
+                self.unless_harmless(name, words, forms, place);
+            }
             "ssh" => self.ssh(args, place),
             "su" => self.su(args, place),
             "trap" => {
@@ -185,6 +200,8 @@ impl Work<'_> {
                 if name == "enable" || args.iter().any(|word| !word.is_operand()) {
                     self.unclear(ALIAS);
                 }
+                let files = args.iter().filter(|word| word.text().contains('/'));
+                files.for_each(|word| self.path(Operation::Execute, word, place));
             }
             "." | "source" => match args.iter().find(|word| word.text() != "--") {
                 Some(script) if script.known().is_some_and(effects::is_input) => self.input_is_script(place),
@@ -200,11 +217,12 @@ impl Work<'_> {
             },
             "find" | "gfind" => self.find_exec(args, place),
             "fd" | "fdfind" => {
-                self.find_exec(args, place);
+                let args: Vec<Word> = args.iter().map(wrappers::filled).collect();
+                self.find_exec(&args, place);
                 self.unless_harmless(name, words, forms, place);
             }
             "git" => {
-                self.git(args, place);
+                self.git(args, &self.git_place(args, place));
                 self.unless_harmless(name, words, forms, place);
             }
             "tar" | "gtar" | "bsdtar" => {
@@ -228,12 +246,14 @@ impl Work<'_> {
         }
     }
 
-    /// The words behind the options are one text.
-    fn behind(&mut self, name: &str, args: &[Word], valued: &str, flags: &str, place: &Place) {
-        let (at, sure) = behind_options(args, valued, flags);
-        self.joined(args.get(at..).unwrap_or_default(), place);
+    /// The words behind the options are one text, or with `-x` a command.
+    fn watch(&mut self, args: &[Word], place: &Place) {
+        let (at, sure) = behind_options(args, "nqs", "bcdegtrxwC");
+        let inner = args.get(at..).unwrap_or_default();
+        self.command(inner.to_vec(), &Place { level: place.level + 1, ..place.clone() });
+        self.joined(inner, place);
         if !sure {
-            self.suspect(name, args, place);
+            self.suspect("watch", args, place);
         }
     }
 

@@ -71,9 +71,10 @@ const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
         name: "make",
         valued: "CfIoW",
+        code: "E",
         flags: "bBdeiknpqrRsStwh",
         attached: "jl",
-        long: &["--file", "--makefile", "--directory", "--include-dir"],
+        long: &["--file", "--makefile", "--directory", "--include-dir", "--eval"],
         plain: &[
             "--always-make",
             "--dry-run",
@@ -86,7 +87,6 @@ const INTERPRETERS: &[Interpreter] = &[
         ],
         loads: &["-f", "--file", "--makefile"],
         operand: false,
-        ..PLAIN
     },
     Interpreter { name: "mawk", ..AWK },
     Interpreter { name: "nawk", ..AWK },

@@ -63,6 +63,15 @@ fn behind_test(words: &[Word]) -> Option<Vec<Word>> {
     words.get(end + 1..).filter(|rest| !rest.is_empty()).map(<[Word]>::to_vec)
 }
 
+/// Whether the words end within `[[ … =~ …`, where parentheses belong to an expression.
+fn is_matched(words: &[Word]) -> bool {
+    let at = |wanted: &str| words.iter().position(|word| word.bare() == Some(wanted));
+    match (at("[["), at("=~")) {
+        (Some(test), Some(matches)) => test < matches && at("]]").is_none(),
+        _ => false,
+    }
+}
+
 struct Cutter<'w, 'h, 't> {
     work: &'w mut Work<'h>,
     tokens: &'t [Token],
@@ -76,6 +85,8 @@ struct Cutter<'w, 'h, 't> {
     /// `case` without its `esac`.
     cases: usize,
     patterns: bool,
+    /// Whether the expression of a `[[ … =~ … ]]` goes on.
+    matching: bool,
     /// What the command before a pipe prints, if that is known.
     piped: Input,
     /// The elements of the array at hand.
@@ -97,6 +108,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             open: Vec::new(),
             cases: 0,
             patterns: false,
+            matching: false,
             piped: Input::Unknown,
             elements: Vec::new(),
             moved: None,
@@ -193,6 +205,11 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             self.input = target.clone().map_or(Input::Piped, Input::File);
         }
         let Some(target) = target else {
+            // `x=<(…)` and `exec 3< <(…)` are for what comes later.
+            let is_value = self.touching().is_some_and(|word| word.contains('=') && !word.starts_with('-'));
+            if is_value || self.words.first().and_then(Word::known) == Some("exec") {
+                self.work.given_later();
+            }
             let appends = |word: &Word| matches!(super::base_name(word.text()), "xargs" | "parallel");
             if self.words.iter().any(appends) {
                 self.work.unclear(APPENDED);
@@ -268,6 +285,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         // What is no pattern or element for this end is a command, whatever stood before it.
         let pattern = self.patterns && matches!(operator, ")" | "|");
         let element = self.open.contains(&Open::Array) && matches!(operator, ")" | "\n");
+        let (words, expression) = self.behind_expression(words, operator);
         if self.open.contains(&Open::Arithmetic) {
             words.iter().for_each(|word| self.work.evaluated(word.text()));
         }
@@ -279,7 +297,8 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
         if operator == "(" {
             self.before_parenthesis(&words);
         }
-        let place = Place { certain: !pattern && !element && self.place.certain, input, ..self.place.clone() };
+        let place =
+            Place { certain: !(pattern || element || expression) && self.place.certain, input, ..self.place.clone() };
         let mut left = Some(words);
         while let Some(words) = left {
             left = behind_test(&words);
@@ -312,6 +331,22 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
             *open = if *open == Open::Array { Open::List } else { *open };
         }
         Ok(())
+    }
+
+    /// The words without what belongs to the expression of a `[[ … =~ … ]]`, and whether all do: parentheses and `|`
+    /// are no operators there.
+    fn behind_expression(&mut self, mut words: Vec<Word>, operator: &str) -> (Vec<Word>, bool) {
+        let goes_on = matches!(operator, "(" | ")" | "|");
+        if !self.matching {
+            self.matching = operator == "(" && is_matched(&words);
+            return (words, false);
+        }
+        let end = words.iter().position(|word| word.bare() == Some("]]"));
+        self.matching = goes_on && end.is_none();
+        if let Some(end) = end {
+            words.drain(..end);
+        }
+        (words, self.matching)
     }
 
     /// Looks at a run of words. What it prints.
@@ -347,6 +382,7 @@ impl<'w, 'h, 't> Cutter<'w, 'h, 't> {
     fn open_parenthesis(&mut self) -> Result<(), Unclear> {
         let before = self.last;
         let open = match before {
+            _ if self.matching => Open::List,
             Some(Token::Operator(operator, place)) if operator == "(" => match self.tokens.get(self.at - 1) {
                 Some(Token::Operator(_, own)) if own.start.index == place.end.index => Open::Arithmetic,
                 _ => Open::Second,

@@ -73,7 +73,14 @@ impl Work<'_> {
                 // What it does with its arguments and its input is not known.
                 self.suspect("sh", args.get(at + 1..).unwrap_or_default(), place);
             }
-            None => self.input_is_script(place),
+            None => {
+                // A script has the arguments behind `-s` for its own.
+                if let Input::File(script) = &place.input {
+                    let behind = args.get(at..).unwrap_or_default();
+                    self.found(std::iter::once(script).chain(behind).cloned().collect());
+                }
+                self.input_is_script(place);
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 use super::harmless::is_plain_git_key;
 use super::programs::{ALIAS, MANY_PLACES, MAX_PLACES, short_options};
 use super::word::Word;
-use super::{Place, Work, effects};
+use super::{Place, Work};
 
 /// A program, or a program and a subcommand, with its options.
 struct Program {
@@ -363,12 +363,8 @@ impl Work<'_> {
     pub(super) fn git_place(&self, args: &[Word], place: &Place) -> Place {
         let mut place = place.clone();
         let directories = args.iter().zip(args.iter().skip(1)).filter(|(option, _)| option.text() == "-C");
-        for given in directories.filter_map(|(_, word)| word.path(self.home)) {
-            // Behind the subcommand it is another option, so that both may hold.
-            let moved: Vec<_> = place.bases.iter().map(|base| effects::absolute(base, &given)).collect();
-            let room = super::MAX_BASES.saturating_sub(place.bases.len());
-            place.bases.extend(moved.into_iter().take(room));
-        }
+        // Behind the subcommand it is another option, so that both may hold.
+        directories.for_each(|(_, directory)| self.also_in(directory, &mut place));
         place
     }
 }

@@ -30,6 +30,27 @@ pub(crate) struct Suspect {
     code: bool,
 }
 
+/// What a piece of a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pieces {
+    /// What could be a name or a path.
+    Names,
+    /// What stands between spaces, quotes, commas and brackets: `"--mode=all"` in a list of words is `--mode=all`.
+    Values,
+    /// The whole word.
+    Words,
+}
+
+impl Pieces {
+    fn holds(self, c: char) -> bool {
+        match self {
+            Self::Names => c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '+' | '-'),
+            Self::Values => !c.is_whitespace() && !"'\"`\\,()[]{};|&<>\0".contains(c),
+            Self::Words => c != '\0',
+        }
+    }
+}
+
 /// Where a piece stands in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token {
@@ -51,23 +72,32 @@ impl Suspect {
     }
 
     /// The same from texts as they are, and again without quotes where there are any: some shell may take them off.
+    /// For patterns, which may hold any character, also in larger pieces.
     fn both(program: &str, code: bool, texts: &[&str]) -> impl Iterator<Item = Self> {
-        let mut as_written = Self::new(program, code);
-        texts.iter().for_each(|text| as_written.add(text));
+        let of = |pieces: Pieces| {
+            let mut suspect = Self::new(program, code);
+            texts.iter().for_each(|text| suspect.add(text, pieces));
+            suspect
+        };
         let bare = texts.iter().any(|text| text.contains(QUOTES)).then(|| {
             let mut bare = Self::new(program, code);
-            texts.iter().for_each(|text| bare.add(&without_quotes(text)));
+            texts.iter().for_each(|text| bare.add(&without_quotes(text), Pieces::Names));
             bare
         });
-        std::iter::once(as_written).chain(bare).filter(|suspect| suspect.len() > 0)
+        let (names, values) = (of(Pieces::Names), of(Pieces::Values));
+        let words = (!code).then(|| of(Pieces::Words)).filter(|words| words.text != values.text);
+        let values = Some(values).filter(|values| values.text != names.text);
+        let all = std::iter::once(names).chain(bare).chain(values).chain(words);
+        all.filter(|suspect| suspect.len() > 0)
     }
 
     /// Takes a text apart.
-    fn add(&mut self, written: &str) {
+    fn add(&mut self, written: &str, pieces: Pieces) {
         let mut before = ' ';
         let mut token: Option<Token> = None;
-        for c in written.chars().chain([' ']) {
-            if c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '+' | '-') {
+        for c in written.chars().map(Some).chain([None]) {
+            let held = c.filter(|c| pieces.holds(*c));
+            if let Some(c) = held {
                 let at = self.text.len();
                 let escaped = before == '\\';
                 let one = token.get_or_insert(Token {
@@ -91,15 +121,15 @@ impl Suspect {
                 let name = self.text.get(one.base..one.end).and_then(|name| name.strip_prefix("git-"));
                 let name = name.filter(|rest| !rest.starts_with("git-"));
                 if let Some(subcommand) = name.map(str::to_owned) {
-                    self.add("git");
-                    self.add(&subcommand);
+                    self.add("git", pieces);
+                    self.add(&subcommand, pieces);
                 }
             }
-            if c == '\0' {
+            if c == Some('\0') {
                 let at = self.text.len();
                 self.tokens.push(Token { start: at, base: at, end: at, escaped: false, option: false, open: true });
             }
-            before = c;
+            before = c.unwrap_or(' ');
         }
     }
 
@@ -161,7 +191,7 @@ impl Suspect {
     pub(crate) fn windows(&self, at: usize) -> impl Iterator<Item = &str> {
         let last = self.tokens.iter().skip(at).take_while(|token| !token.open).take(WINDOW).last();
         let far = last.map_or(0, |token| token.end);
-        let whole = self.beginnings(at).flat_map(move |(from, to)| [self.text.get(from..far), self.text.get(from..to)]);
+        let whole = self.beginnings(at).map(move |(from, _)| self.text.get(from..far));
         whole.flatten().chain(self.parts(at).map(|(part, _)| part))
     }
 
@@ -186,7 +216,7 @@ impl Suspect {
 /// The pieces that a rule's words come to.
 pub(crate) fn pieces(words: &[String]) -> Vec<String> {
     let mut all = Suspect::new("", false);
-    words.iter().for_each(|word| all.add(word));
+    words.iter().for_each(|word| all.add(word, Pieces::Names));
     all.text().split(' ').filter(|piece| !piece.is_empty()).map(str::to_owned).collect()
 }
 

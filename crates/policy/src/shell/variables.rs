@@ -4,7 +4,7 @@
 //! value, because a shell runs it at once or later; of those that name a program the value must be literal.
 
 use super::scan::Unclear;
-use super::word::{Word, substitutions};
+use super::word::{Word, parse, substitutions};
 use super::{Place, Work, evaluated, programs};
 
 const STARTS: Unclear = "it sets a variable that makes a shell run a text or a file (`BASH_ENV`, `PS4` and their like)";
@@ -153,9 +153,27 @@ impl Work<'_> {
         {
             self.unclear(COMPUTED_VALUE);
         }
+        if name == "PATH" && !self.possible {
+            self.searches(value);
+        }
         self.latent(word, place);
         if let Some((_, value)) = word.written().split_once('=') {
             self.suspect_value(name, value, place);
+        }
+    }
+
+    /// Takes note of where programs are looked for, as far as that is known.
+    fn searches(&mut self, list: &str) {
+        for entry in list.split(':') {
+            let entry = if entry.is_empty() { "." } else { entry };
+            let words = parse(entry).map(|parsed| parsed.words).unwrap_or_default();
+            for path in words.iter().filter_map(|word| word.path(self.home)) {
+                if self.analysis.search.len() >= super::MAX_SEARCHED {
+                    self.analysis.too_many_paths = true;
+                } else if !self.analysis.search.contains(&path) {
+                    self.analysis.search.push(path);
+                }
+            }
         }
     }
 

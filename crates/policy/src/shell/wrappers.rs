@@ -6,7 +6,7 @@
 
 use super::programs::{COMPUTED, MANY_PLACES, MAX_PLACES, SHELL_INPUT, short_options};
 use super::word::Word;
-use super::{Place, Work};
+use super::{Input, Place, Work, effects};
 
 /// A program that runs the command behind its options.
 pub(super) struct Wrapper {
@@ -145,11 +145,20 @@ impl Work<'_> {
         let behind = |from: usize| -> Vec<Word> {
             let rest = args.get(from..).unwrap_or_default().iter().map(|word| match &begin.replaces {
                 Some(place) => word.replaced(place),
+                None if wrapper.name == "parallel" => filled(word),
                 None => word.clone(),
             });
             rest.chain(appends.then(Word::open)).collect()
         };
-        let inner = |certain| Place { level: place.level + 1, certain, ..place.clone() };
+        let mut moved = place.clone();
+        let options = args.get(..begin.at).unwrap_or(args);
+        if let Some(directory) = directory(wrapper, options) {
+            self.also_in(&directory, &mut moved);
+        }
+        if let Some(file) = arg_file(wrapper, options) {
+            moved.input = Input::File(file);
+        }
+        let inner = |certain| Place { level: place.level + 1, certain, ..moved.clone() };
         if wrapper.name == "parallel" && args.get(begin.at).is_none_or(|word| word.text().starts_with(":::")) {
             self.unclear(SHELL_INPUT);
         }
@@ -169,6 +178,14 @@ impl Work<'_> {
         for from in (0..args.len()).filter(|from| *from != begin.at) {
             self.command(behind(from), &inner(false));
         }
+    }
+
+    /// Lets a command start in another directory as well.
+    pub(super) fn also_in(&self, directory: &Word, place: &mut Place) {
+        let Some(given) = directory.path(self.home) else { return };
+        let moved: Vec<_> = place.bases.iter().map(|base| effects::absolute(base, &given)).collect();
+        let room = super::MAX_BASES.saturating_sub(place.bases.len());
+        place.bases.extend(moved.into_iter().take(room));
     }
 
     /// Goes through the options. Nothing when one of them was a whole command.
@@ -227,9 +244,14 @@ impl Work<'_> {
         if word.known().is_none() {
             self.unclear(super::programs::COMPUTED_TEXT);
         }
-        let rest = args.get(from..).unwrap_or_default().iter().map(Word::text);
-        let whole = std::iter::once("env").chain(std::iter::once(first)).chain(rest).collect::<Vec<_>>().join(" ");
-        self.inner_texts(vec![whole], place);
+        let rest = args.get(from..).unwrap_or_default();
+        // It reads quotes a little differently from a shell.
+        if first.contains('\\') {
+            self.suspect("env", args.get(at..).unwrap_or_default(), place);
+        }
+        let first = split_text(first);
+        let words = ["env", &first].into_iter().chain(rest.iter().map(Word::text));
+        self.inner_texts(vec![words.collect::<Vec<_>>().join(" ")], place);
         true
     }
 }
@@ -248,17 +270,82 @@ fn starts_shell(wrapper: &Wrapper, args: &[Word]) -> bool {
     }
 }
 
+/// The text of `env -S` as a shell would write it: `\_` is a space there, and `\c` an end.
+fn split_text(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let escaped = if c == '\\' { chars.next() } else { None };
+        match escaped {
+            Some('_') => plain.push(' '),
+            Some('c') => break,
+            escaped => plain.extend(std::iter::once(c).chain(escaped)),
+        }
+    }
+    plain
+}
+
 /// What `xargs` puts its input in place of, by the option at hand.
 fn replaces(args: &[Word], at: usize) -> Option<String> {
     let text = args.get(at)?.text();
     let or_braces = |text: &str| if text.is_empty() { "{}".to_owned() } else { text.to_owned() };
-    if let Some(rest) = text.strip_prefix("--replace") {
-        return Some(or_braces(rest.trim_start_matches('=')));
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, value) = long.split_once('=').unwrap_or((long, ""));
+        return (!name.is_empty() && "replace".starts_with(name)).then(|| or_braces(value));
     }
-    if let Some(rest) = text.strip_prefix("-i") {
-        return Some(or_braces(rest));
+    let mut letters = text.strip_prefix('-')?.chars();
+    // Behind another option with a value its letters are that value.
+    match letters.find(|letter| !"0oprtx".contains(*letter))? {
+        'i' => Some(or_braces(letters.as_str())),
+        'I' if letters.as_str().is_empty() => Some(or_braces(args.get(at + 1)?.text())),
+        'I' => Some(letters.as_str().to_owned()),
+        _ => None,
     }
-    let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
-    let (_, rest) = letters.split_once('I')?;
-    Some(if rest.is_empty() { or_braces(args.get(at + 1)?.text()) } else { rest.to_owned() })
+}
+
+/// A word of `parallel` or `fd` where what it puts in place of `{}`, `{.}`, `{/}`, `{1}` and their like is open.
+pub(super) fn filled(word: &Word) -> Word {
+    let insides = word.text().split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0.to_owned()));
+    let is_place =
+        |inside: &String| inside.starts_with('=') || inside.chars().all(|c| c.is_ascii_digit() || "./#%+-".contains(c));
+    let places: Vec<String> = insides.filter(is_place).collect();
+    places.iter().fold(word.clone(), |word, inside| word.replaced(&format!("{{{inside}}}")))
+}
+
+/// The directory that a wrapper changes to.
+fn directory(wrapper: &Wrapper, args: &[Word]) -> Option<Word> {
+    let (letter, long) = match wrapper.name {
+        "env" => ('C', "--chdir"),
+        "sudo" => ('D', "--chdir"),
+        "start-stop-daemon" => ('d', "--chdir"),
+        "systemd-run" => ('d', "--working-directory"),
+        "unshare" => ('w', "--wd"),
+        _ => return None,
+    };
+    value(wrapper, args, letter, long)
+}
+
+/// The file that `xargs` and `parallel` take arguments from.
+fn arg_file(wrapper: &Wrapper, args: &[Word]) -> Option<Word> {
+    let takes = matches!(wrapper.name, "xargs" | "parallel");
+    takes.then(|| value(wrapper, args, 'a', "--arg-file")).flatten()
+}
+
+/// The value of an option of a wrapper, in whichever way it is written.
+fn value(wrapper: &Wrapper, args: &[Word], letter: char, long: &str) -> Option<Word> {
+    let begins = |name: &str| name.len() > 2 && long.starts_with(name);
+    args.iter().enumerate().find_map(|(at, word)| {
+        let text = word.text();
+        if let Some((name, _)) = text.split_once('=').filter(|(name, _)| begins(name)) {
+            return word.behind(&format!("{name}="));
+        }
+        let group = text.strip_prefix('-').and_then(|letters| letters.split_once(letter));
+        let group = group.filter(|(flags, _)| flags.chars().all(|flag| wrapper.flags.contains(flag)));
+        match group {
+            _ if begins(text) => args.get(at + 1).cloned(),
+            Some((_, "")) => args.get(at + 1).cloned(),
+            Some((flags, _)) => word.behind(&format!("-{flags}{letter}")),
+            None => None,
+        }
+    })
 }

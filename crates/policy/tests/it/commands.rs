@@ -59,6 +59,12 @@ fn each_way_of_matching_blocks_what_it_says_and_not_its_neighbour() {
             &["git pushes", "git -c x pull", "Git push"],
         ),
         (
+            "prefix",
+            "zap -x",
+            &["bash -s -- -x < ./zap", "sh zap -x"],
+            &["bash -s -- -y < ./zap", "bash -s -- -x < ./zip"],
+        ),
+        (
             "glob",
             "git push*--force*",
             &["git push --force", "git push a/b --force-with-lease"],
@@ -73,6 +79,41 @@ fn each_way_of_matching_blocks_what_it_says_and_not_its_neighbour() {
         ("regex", "^psql .*drop", &["psql -c 'x;\n drop y'", "psql x\\\n drop"], &["echo drop"]),
         ("regex", "(?-s)^psql .*drop", &["psql -c 'x; drop y'"], &["psql -c 'x;\n drop y'"]),
         ("contains", "--force", &["git push --force", "x '--for'ce"], &["git push --FORCE", "git push --for ce"]),
+        // What a program of which nothing is known is given is no command of its own, wherever it ends.
+        (
+            "regex",
+            "^zap --mode=(all|any)$",
+            &[
+                "zap \"--mode=all\"",
+                "chronic zap --mode='any'",
+                "perl -e 'exec \"zap\", \"--mode=all\"; 1'",
+                "uv run --json='[\"zap\", \"--mode=any\", 1]'",
+            ],
+            &["chronic zap --mode=one", "chronic zip --mode=all", "perl -e 'exec \"zip\", \"--mode=all\"; 1'"],
+        ),
+        (
+            "glob",
+            "zap -x all",
+            &["vim -c '!zap -x all' -c q y"],
+            &["vim -c '!zip -x all' -c q y", "chronic zap -x allot"],
+        ),
+        ("glob", "zap http:*", &["chronic zap http://x"], &["chronic zap https://x", "chronic zip http://x"]),
+        ("contains", "zap {a:1}", &["chronic zap '{a:1}'"], &["chronic zap '{a:2}'"]),
+        (
+            "regex",
+            r"\bzap\s+-x",
+            &["make -f - <<< $'all:\\n\\tzap -x'", "printf 'all:\\n\\tzap -x' | make -f -"],
+            &["make -f - <<< $'all:\\n\\tbzap -x'"],
+        ),
+        // In code the name of the program that a pattern begins with is enough, as for a prefix.
+        (
+            "regex",
+            "^zap -x",
+            &["perl -e '$a = \"-x\"; exec \"zap\", $a'", "chronic /usr/bin/zap -x"],
+            &["perl -e 'exec \"zip\", \"-x\"'", "chronic zap -y", "chronic zip -x"],
+        ),
+        ("glob", "zap -x*", &["awk 'BEGIN { c = \"zap\"; system(c \" -x\") }'"], &["awk '{ print \"zap\" }'"]),
+        ("regex", r"\bdrop\s+table\b", &["psql -c 'drop table a'"], &["psql -c 'drop index a'"]),
     ] {
         let rules = rule(matching, pattern);
         for text in blocks {
@@ -107,6 +148,8 @@ fn a_pattern_about_a_program_holds_for_words_that_only_the_shell_will_know() {
         ("regex", ".*--force", &["git push --for$x'ce'"], &["git push $x", "ls \"$x\""]),
         ("regex", "\\bdrop\\s+table\\b", &["drop \"$x\""], &["psql -c \"$q\"", "echo $x"]),
         ("regex", "^git push$", &["git push $x", "git push\"$x\""], &["git push \"$x\"", "git push $x y"]),
+        ("regex", "^zap -x", &["chronic zap $x", "npx zap \"$x\""], &["chronic zip $x", "chronic \"$x\" zap"]),
+        ("contains", "sudo ", &["sudo $x", "sud$x"], &["ls *.md", "ls $x", "cat $x"]),
         ("regex", "^a{2,3}b+[^c]*(?:d|e)$", &["aab \"$x\"", "aaab$x"], &["ab \"$x\"", "aabc \"$x\" c"]),
         (
             "glob",
@@ -488,9 +531,11 @@ fn a_rule_on_what_is_executed_covers_a_program_that_is_found_by_its_name() {
     let root = dir.path().canonicalize().unwrap();
     for name in ["first", "second"] {
         std::fs::create_dir(root.join(name)).unwrap();
-        std::fs::write(root.join(name).join("tool"), "").unwrap();
+        program(&root.join(name).join("tool"));
     }
-    std::fs::write(root.join("second/other"), "").unwrap();
+    program(&root.join("second/other"));
+    // No program: a shell goes on.
+    std::fs::write(root.join("first/other"), "").unwrap();
     let rule = |pattern: &str| {
         let rule = json!({"id": "r", "type": "path", "match": "exact", "pattern": root.join(pattern), "operations": ["execute"]});
         compiled(&rule.to_string())
@@ -503,4 +548,33 @@ fn a_rule_on_what_is_executed_covers_a_program_that_is_found_by_its_name() {
         assert!(!blocked("second/tool", text), "{text}");
     }
     assert!(blocked("second/other", "other") && !blocked("second/other", "tool other"));
+    // The text may change where it is looked for.
+    std::fs::create_dir(root.join("near")).unwrap();
+    program(&root.join("near/third"));
+    std::fs::create_dir(root.join("far")).unwrap();
+    program(&root.join("far/third"));
+    let far = root.join("far").display().to_string();
+    for text in [
+        format!("PATH={far} third"),
+        format!("export PATH=\"$PATH\":{far}; nice third"),
+        format!("env PATH=/x:{far} third"),
+        format!("cd {far} && PATH= third"),
+        format!("f() {{ local PATH=.; third; }}; cd {far} && f"),
+        format!("cd {far}/.. && PATH+=:far && third"),
+        format!("cd {far} && PATH=$PWD:$PATH third"),
+        format!("{far}/th?rd"),
+        format!("env -C {far} ./third"),
+        format!("sudo --chdir={far} ./third"),
+        format!("env -iC{far} ./third"),
+    ] {
+        assert!(blocked("far/third", &text), "{text}");
+        assert!(!blocked("near/third", &text), "{text}");
+    }
+    assert!(!blocked("far/third", "third") && !blocked("far/third", &format!("PATH={far} echo third")));
+}
+
+fn program(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, "").unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
