@@ -260,7 +260,7 @@ fn control_at_odds() {
         "agent_settings: [inference.driver]",
         "agent_settings: []",
     );
-    assert!(capsule.findings().is_empty(), "a subagent's call can name them: {}", capsule.findings());
+    assert!(capsule.load().is_ok(), "a subagent's call can name them");
     capsule.edit("murmur.yaml", "spawn_subagent, mcp]", "mcp]");
     insta::assert_snapshot!("control_nothing_selects", capsule.findings());
 }
