@@ -59,12 +59,23 @@ impl Served {
     }
 
     fn say_under(&self, told: &mut ToldState, what: &ToChild) {
-        let fresh = self.family.outbox.redactor().learned_after(told.secrets);
-        if !fresh.is_empty() {
+        self.share(told);
+        self.sender.send(what);
+    }
+
+    /// Tells what is to be hidden and was not told yet.
+    fn share(&self, told: &mut ToldState) {
+        let redactor = self.family.outbox.redactor();
+        if redactor.known() > told.secrets {
+            let fresh = redactor.learned_after(told.secrets);
             told.secrets += fresh.len();
             self.sender.send(&ToChild::Secrets(exposed(&fresh)));
         }
-        self.sender.send(what);
+    }
+
+    /// The same, while nothing is asked: a command of the subagent may run for long.
+    pub(super) fn refresh(&self) {
+        self.share(&mut self.told());
     }
 
     /// Says what holds now.

@@ -24,6 +24,8 @@ use crate::outbox::millis;
 
 /// How long a subagent that was told to stop may take, those below it included, before its process tree is ended.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often is looked for values that have become secret while nothing is asked.
+const LOOK: Duration = Duration::from_millis(200);
 /// How much of what its process wrote to stderr is told when it ended badly.
 const LAST_WORDS: usize = 400;
 
@@ -99,6 +101,7 @@ impl Serving {
         let (mut calls, mut told, mut report) = (JoinSet::new(), Told::Nothing, None);
         let end = tokio::time::sleep(self.family.delegation.timeout);
         tokio::pin!(end);
+        let mut look = tokio::time::interval(LOOK);
         loop {
             tokio::select! {
                 biased;
@@ -124,6 +127,7 @@ impl Serving {
                     None => break,
                 },
                 Some(_) = calls.join_next() => {}
+                _ = look.tick() => served.refresh(),
             }
         }
         calls.abort_all();
