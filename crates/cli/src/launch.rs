@@ -165,6 +165,7 @@ impl Launch {
         store.password().iter().for_each(|password| redactor.learn(password));
         let declared = loaded.manifest.control.secrets.iter().map(|name| name.as_str().to_owned()).collect();
         let credentials = Credentials::open(&home, declared, &redactor);
+        parent.fill(&credentials.vault);
         let gateways = credentials.gateways(&loaded.manifest)?;
         let workdir = subagent::workdir(spec, &home)?;
         let mut belongings = Belongings::default();
@@ -368,7 +369,7 @@ impl Launch {
         let spawn = manifest.capabilities.spawn.as_ref().filter(|_| manifest.grants(BuiltinTool::SpawnSubagent))?;
         let inherited = Inherited::of(&self.loaded, &self.rules, self.boundary.held.as_ref(), &self.own);
         Some(Delegation {
-            children: Arc::new(subagent::Starter::new(&self.redactor)),
+            children: Arc::new(subagent::Starter::new(manifest, &self.redactor)),
             boundaries,
             max_depth: spawn.max_depth,
             max_children: spawn.max_children,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use manifest::Loaded;
+use manifest::{Credential, Gateway, Loaded, Manifest};
 use policy::{Cleared, Rules};
 use record::Home;
 use runtime::{ChildFault, ChildProcess, ChildSpec, Children};
@@ -115,18 +115,30 @@ pub(crate) fn prompt(spec: &ChildSpec) -> String {
 /// Starts subagents: this program once more.
 pub(crate) struct Starter {
     redactor: Redactor,
+    /// Variables that hold the keys of models: only the session at the top spends those.
+    keys: Vec<String>,
 }
 
 impl Starter {
-    pub(crate) fn new(redactor: &Redactor) -> Self {
-        Self { redactor: redactor.clone() }
+    pub(crate) fn new(manifest: &Manifest, redactor: &Redactor) -> Self {
+        let name = |gateway: &Gateway| match &gateway.credential {
+            Credential::Reference(name) => Some(name.as_str().to_owned()),
+            _ => None,
+        };
+        let shell = manifest.capabilities.shell.gateways();
+        let of_tools = manifest.tools().filter_map(|(artifact, _)| artifact.gateway.as_ref());
+        let others: Vec<String> =
+            of_tools.chain(shell.iter().map(|declared| &declared.gateway)).filter_map(name).collect();
+        let models = manifest.inference.choices().filter_map(|choice| choice.gateway.as_ref());
+        let keys = models.filter_map(name).filter(|name| !others.contains(name)).collect();
+        Self { redactor: redactor.clone(), keys }
     }
 }
 
 impl Children for Starter {
     fn start(&self, cleared: Cleared) -> BoxFuture<'_, Result<ChildProcess, ChildFault>> {
         Box::pin(async move {
-            let started = tools::start_subagent(cleared, &["subagent"], &self.redactor).await;
+            let started = tools::start_subagent(cleared, &["subagent"], &self.keys, &self.redactor).await;
             let Subagent { stdin, stdout, last_words, keeper } = started.map_err(ChildFault::new)?;
             Ok(ChildProcess { stdin, stdout, last_words, keeper })
         })

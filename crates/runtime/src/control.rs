@@ -128,6 +128,11 @@ impl Control {
         let _ = self.start.set(start);
     }
 
+    /// The secrets that a controller injects.
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
     pub(crate) fn choices(&self) -> &[DriverChoice] {
         &self.choices
     }

@@ -46,6 +46,12 @@ impl Vault {
         self.lock().get(name)?.value.clone()
     }
 
+    /// Each name with its value of now, in the order of the names: for a subagent's process, whose gateways spend them too.
+    #[must_use]
+    pub fn values(&self) -> Vec<(String, Option<Secret>)> {
+        self.lock().iter().map(|(name, place)| (name.clone(), place.value.clone())).collect()
+    }
+
     /// Whether there is a value; nothing for a name that is not declared.
     #[must_use]
     pub fn is_set(&self, name: &str) -> Option<bool> {

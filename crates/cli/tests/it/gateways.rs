@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use testkit::Turn;
+use testkit::{ModelServer, Turn};
 
 use crate::binary::Ran;
 use crate::run_secrets::clean_of;
@@ -72,7 +72,11 @@ struct Capsule {
 
 /// A capsule with the tool `crm`, and with the shell's gateway `CRM`.
 fn capsule(turns: Vec<Turn>) -> Capsule {
-    let (stage, echo) = (Stage::new(Wire::Anthropic, "", turns), Echo::start());
+    over(Stage::new(Wire::Anthropic, "", turns))
+}
+
+fn over(stage: Stage) -> Capsule {
+    let echo = Echo::start();
     let script = format!("#!/usr/bin/env bash\nread -r input\n{}", asking("MURMUR_GATEWAY_ENDPOINT"));
     let path = stage.mur.home.write("agent/crm/run.sh", script);
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -269,4 +273,36 @@ fn a_gateway_whose_credential_is_nowhere_is_refused_at_launch_and_one_that_is_th
     let session = capsule.serve(&[]);
     assert_eq!(capsule.stage.mur.run(&["stop"]).status, Some(0));
     session.end();
+}
+
+#[test]
+fn a_subagent_spends_what_a_controller_injected_into_the_session_above() {
+    // Where the workdir is, is known from the task.
+    let server = ModelServer::answering(|number, request| match number {
+        0 => {
+            let text = request.body.to_string();
+            let root = text.split("work in ").nth(1).unwrap().split('"').next().unwrap().to_owned();
+            let target = json!({"kind": "filesystem", "root": root});
+            Turn::new().tool("spawn_subagent", json!({"task": "ask", "target": target}))
+        }
+        1 => Turn::new().tool("crm", json!({})),
+        2 => Turn::new().tool("finish_subagent", json!({"status": "succeeded", "summary": "asked"})),
+        _ => Turn::new().text("done"),
+    });
+    let capsule = over(Stage::on(Wire::Anthropic, "", server));
+    let text = capsule.stage.mur.home.read("agent/murmur.yaml");
+    let more = "tools: [shell_exec, spawn_subagent]\n  spawn: { max_depth: 1, max_children: 1 }\n";
+    capsule.stage.mur.home.write("agent/murmur.yaml", text.replace("tools: [shell_exec]\n", more));
+    let session = capsule.serve(&[]);
+    capsule.inject(FIRST);
+    let ran = capsule.stage.mur.run(&["send", &format!("work in {}", capsule.stage.path("work"))]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert_eq!(capsule.echo.keys(), [format!("Token {FIRST}")]);
+    // The subagent's is the newest trace.
+    let trace = capsule.stage.trace();
+    let used = of_type(&trace, "tool_call")[0]["output"].as_str().unwrap();
+    assert!(used.contains("x-crm-key: Token [redacted]") && !used.contains("MODEL_KEY"), "{used}");
+    assert_eq!(capsule.stage.mur.run(&["stop"]).status, Some(0));
+    session.end();
+    capsule.nowhere();
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use policy::{Boundaries, Compiled, Unreadable};
-use secrets::Redactor;
+use secrets::{Redactor, Vault};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use vocab::{BoxFuture, TaskId};
@@ -18,7 +18,9 @@ use super::lines::{Reader, Sender};
 use super::remote::RemoteDriver;
 use super::report::Ended;
 use super::teller::{Tale, Teller};
-use super::wire::{ChildSpec, FaultSpec, FromChild, LayerSpec, ModelSpec, Now, ReplySpec, ToChild, learn};
+use super::wire::{
+    ChildSpec, FaultSpec, FromChild, Injected, LayerSpec, ModelSpec, Now, ReplySpec, ToChild, inject, learn,
+};
 use crate::control::{ChoiceCredential, DriverChoice};
 use crate::{Caller, Observer, SessionHandle};
 
@@ -72,6 +74,8 @@ pub(super) struct Shared {
     layers: Mutex<Arc<Compiled>>,
     stop: watch::Sender<Stop>,
     redactor: Redactor,
+    /// What a controller has injected above, and where that goes.
+    injected: Mutex<(Injected, Option<Arc<Vault>>)>,
 }
 
 impl ParentLink {
@@ -95,6 +99,7 @@ impl ParentLink {
             layers: Mutex::new(Arc::new(layers)),
             stop: watch::Sender::new(Stop::No),
             redactor: redactor.clone(),
+            injected: Mutex::new((std::mem::take(&mut spec.injected), None)),
         });
         let listener = Arc::clone(&shared);
         tokio::spawn(async move {
@@ -111,6 +116,13 @@ impl ParentLink {
     #[must_use]
     pub fn boundaries(&self) -> Arc<dyn Boundaries> {
         Arc::new(Above(Arc::clone(&self.shared)))
+    }
+
+    /// Puts what a controller injects above into this vault, now and whenever it changes.
+    pub fn fill(&self, vault: &Arc<Vault>) {
+        let mut injected = self.shared.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        inject(injected.0.clone(), vault);
+        injected.1 = Some(Arc::clone(vault));
     }
 
     /// The model that answers: whatever the session above is answered by, unless the call named one.
@@ -203,6 +215,7 @@ impl Shared {
     fn hear(&self, said: ToChild) {
         let (id, answer, last) = match said {
             ToChild::Secrets(values) => return learn(values, &self.redactor),
+            ToChild::Injected(values) => return self.inject(values),
             ToChild::Cancel => {
                 self.stop.send_replace(Stop::Canceled);
                 return;
@@ -224,6 +237,14 @@ impl Shared {
         if last {
             waiting.remove(&id);
         }
+    }
+
+    fn inject(&self, values: Injected) {
+        let mut injected = self.injected.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(vault) = &injected.1 {
+            inject(values.clone(), vault);
+        }
+        injected.0 = values;
     }
 
     fn layers(&self, now: Now) -> Result<Arc<Compiled>, Unreadable> {

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use policy::Compiled;
+use secrets::Secret;
 use tokio::task::AbortHandle;
 use vocab::{CallParams, Delta, DriverError, DriverErrorKind, Message, Part, Reply};
 
 use super::family::Family;
 use super::lines::Sender;
-use super::wire::{Conversation, FaultSpec, LayerSpec, Now, ReplySpec, RequestSpec, ToChild, exposed, span};
+use super::wire::{self, Conversation, FaultSpec, LayerSpec, Now, ReplySpec, RequestSpec, ToChild, exposed, span};
 use crate::gauge::{Gauge, Size};
 use crate::outbox::millis;
 use crate::relay::redacted;
@@ -31,17 +32,19 @@ pub(super) struct Served {
 }
 
 /// What the subagent was told already.
-struct ToldState {
-    secrets: usize,
-    layers: Arc<Compiled>,
+pub(super) struct ToldState {
+    pub(super) secrets: usize,
+    pub(super) injected: Vec<(String, Option<Secret>)>,
+    pub(super) layers: Arc<Compiled>,
 }
 
 impl Served {
-    pub(super) fn new(family: &Arc<Family>, sender: Sender, secrets: usize, layers: Arc<Compiled>) -> Self {
+    /// `told` is what it was told at its start.
+    pub(super) fn new(family: &Arc<Family>, sender: Sender, told: ToldState) -> Self {
         Self {
             family: Arc::clone(family),
             sender,
-            told: Mutex::new(ToldState { secrets, layers }),
+            told: Mutex::new(told),
             calls: Mutex::default(),
             turns: AtomicU32::new(0),
             tokens: Mutex::default(),
@@ -66,10 +69,16 @@ impl Served {
     /// Tells what is to be hidden and was not told yet.
     fn share(&self, told: &mut ToldState) {
         let redactor = self.family.outbox.redactor();
+        // What is injected is to be hidden first.
+        let injected = self.family.control.vault().values();
         if redactor.known() > told.secrets {
             let fresh = redactor.learned_after(told.secrets);
             told.secrets += fresh.len();
             self.sender.send(&ToChild::Secrets(exposed(&fresh)));
+        }
+        if injected != told.injected {
+            self.sender.send(&ToChild::Injected(wire::injected(&injected)));
+            told.injected = injected;
         }
     }
 

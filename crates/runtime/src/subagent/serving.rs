@@ -17,8 +17,10 @@ use vocab::SessionId;
 use super::family::{ChildProcess, Family, Ground, model};
 use super::lines::{Reader, Sender};
 use super::report::Finished;
-use super::served::Served;
-use super::wire::{Ancestor, ChildSpec, FromChild, LayerSpec, ReportSpec, SubagentProgress, ToChild, exposed};
+use super::served::{Served, ToldState};
+use super::wire::{
+    Ancestor, ChildSpec, FromChild, LayerSpec, ReportSpec, SubagentProgress, ToChild, exposed, injected,
+};
 use crate::Frame;
 use crate::outbox::millis;
 
@@ -95,9 +97,10 @@ impl Serving {
         let ChildProcess { stdin, stdout, last_words, keeper } = process;
         let (mut reader, sender) = (Reader::new(stdout), Sender::open(stdin));
         let redactor = self.family.outbox.redactor();
+        let told = ToldState { injected: self.family.control.vault().values(), secrets: redactor.known(), layers };
         let known = redactor.learned_after(0);
-        sender.send(&self.spec(&layers, exposed(&known)));
-        let served = Arc::new(Served::new(&self.family, sender.clone(), known.len(), layers));
+        sender.send(&self.spec(&told, exposed(&known)));
+        let served = Arc::new(Served::new(&self.family, sender.clone(), told));
         let (mut calls, mut told, mut report) = (JoinSet::new(), Told::Nothing, None);
         let end = tokio::time::sleep(self.family.delegation.timeout);
         tokio::pin!(end);
@@ -174,7 +177,7 @@ impl Serving {
         progress
     }
 
-    fn spec(&self, layers: &Compiled, secrets: Vec<String>) -> ChildSpec {
+    fn spec(&self, told: &ToldState, secrets: Vec<String>) -> ChildSpec {
         let Order { call, task, label, model: named, root, root_node, ground } = &self.order;
         let family = &self.family;
         let settings = family.control.snapshot();
@@ -198,8 +201,9 @@ impl Serving {
             choices: family.models(),
             max_turns: family.limits.max_turns,
             max_tokens: settings.max_tokens,
-            execution_boundaries: LayerSpec::all(layers),
+            execution_boundaries: LayerSpec::all(&told.layers),
             secrets,
+            injected: injected(&told.injected),
             traceparent: Some(ground.place.span.to_string()),
             inherited: family.delegation.inherited.clone(),
         }

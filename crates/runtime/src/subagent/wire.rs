@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use policy::{Base, Compiled, Document, Unreadable};
 use record::{SubagentStatus, message_from_line, message_line};
-use secrets::{Redactor, Secret};
+use secrets::{Redactor, Secret, Vault};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -61,6 +61,8 @@ pub struct ChildSpec {
     pub execution_boundaries: Vec<LayerSpec>,
     /// What its sessions above keep secret, so that it is hidden here as well.
     pub(crate) secrets: Vec<String>,
+    /// The secrets that a controller injects, as they are now: for gateways, which spend them without showing them.
+    pub(crate) injected: Injected,
     /// The span that its task is a part of.
     pub(crate) traceparent: Option<String>,
     /// What whoever launches it needs beside this, of [`Delegation::inherited`](super::Delegation::inherited).
@@ -127,6 +129,8 @@ impl LayerSpec {
 pub(crate) enum ToChild {
     /// More to hide. It comes before whatever could show it.
     Secrets(Vec<String>),
+    /// What a controller has injected, where that has changed.
+    Injected(Injected),
     /// What holds now.
     Boundaries { id: u64, now: Now },
     /// An attempt at an answer failed and another follows.
@@ -313,6 +317,22 @@ pub(crate) struct ReportSpec {
     pub(crate) receipts: Vec<Receipt>,
     /// How many calls there were.
     pub(crate) calls: u32,
+}
+
+/// Injected secrets by their names.
+pub(crate) type Injected = Vec<(String, Option<String>)>;
+
+pub(crate) fn injected(values: &[(String, Option<Secret>)]) -> Injected {
+    values.iter().map(|(name, value)| (name.clone(), value.as_ref().map(|value| value.expose().to_owned()))).collect()
+}
+
+pub(crate) fn inject(values: Injected, vault: &Vault) {
+    for (name, value) in values {
+        match value {
+            Some(value) => vault.set(&name, Secret::new(value)),
+            None => vault.forget(&name),
+        };
+    }
 }
 
 /// Values as they cross: the pipe is between two processes of this program and nobody else's.

@@ -24,19 +24,26 @@ pub struct Subagent {
     pub keeper: Box<dyn Send>,
 }
 
-/// Starts this program with these arguments in the directory that was cleared for delegation.
+/// Starts this program with these arguments in the directory that was cleared for delegation, in this one's environment
+/// but for the variables that are to be left out.
 ///
 /// # Errors
 /// In words, when it could not be started: nothing ran then.
 #[expect(clippy::disallowed_methods, reason = "it holds a `Cleared`")]
-pub async fn start_subagent(cleared: Cleared, args: &[&str], redactor: &Redactor) -> Result<Subagent, String> {
+pub async fn start_subagent(
+    cleared: Cleared,
+    args: &[&str],
+    left_out: &[String],
+    redactor: &Redactor,
+) -> Result<Subagent, String> {
     if cleared.operation() != Operation::Delegate {
         return Err(ProcessError::NotCleared.to_string());
     }
     // The very program that runs, also when its file was replaced since.
     let mut confinement = Confinement::new("/proc/self/exe", cleared.path());
     confinement.argv = std::iter::once("mur").chain(args.iter().copied()).map(OsString::from).collect();
-    confinement.env = std::env::vars_os().collect();
+    let left_out = |name: &OsString| left_out.iter().any(|other| name == other.as_str());
+    confinement.env = std::env::vars_os().filter(|(name, _)| !left_out(name)).collect();
     confinement.stdin = Stdin::Pipe;
     let (process, _) = sandbox::spawn(&confinement).await.map_err(|error| error.to_string())?;
     let log = std::sync::Arc::new(ServiceLog::memory(redactor.clone()));
