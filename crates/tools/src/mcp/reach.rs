@@ -145,7 +145,10 @@ fn is_interpreter(program: &Path) -> bool {
 
 fn is_steering(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    STEERING.iter().any(|start| name.starts_with(start)) || STEERING_ENDS.iter().any(|end| name.ends_with(end))
+    // The one file that is named so is what a server keeps, and no list of places to look for code in.
+    let is_one_file = name.ends_with("_FILE_PATH");
+    STEERING.iter().any(|start| name.starts_with(start))
+        || !is_one_file && STEERING_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]
@@ -208,7 +211,12 @@ mod tests {
         ] {
             assert!(found(name, value), "{name}={value}");
         }
-        for (name, value) in [("PYTHONPATH", "/srv/lib:lib:."), ("ROOT", "/work"), ("NODE_OPTIONS", "--inspect")] {
+        for (name, value) in [
+            ("PYTHONPATH", "/srv/lib:lib:."),
+            ("ROOT", "/work"),
+            ("NODE_OPTIONS", "--inspect"),
+            ("MEMORY_FILE_PATH", "/work/memory.json"),
+        ] {
             assert!(!found(name, value), "{name}={value}");
         }
     }

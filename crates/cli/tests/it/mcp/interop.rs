@@ -142,12 +142,12 @@ fn everything_over_http() {
 
 #[test]
 fn filesystem_over_stdio() {
-    let case = |path: String| Case {
-        granted: ("read_text_file", json!({"path": path}), "from a file"),
+    // The stage's paths are not known yet, so the file is named as the server takes it too: below its root.
+    let case = Case {
+        granted: ("read_text_file", json!({"path": "a.txt"}), "from a file"),
         not_granted: ("write_file", json!({"path": "b.txt", "content": "x"})),
     };
-    // The stage's paths are known once there is one, so the file is named as the server takes it: below its root.
-    runs(&case("a.txt".to_owned()), |stage| {
+    runs(&case, |stage| {
         stage.mur.home.write("work/a.txt", "from a file");
         words(&[], node(package("server-filesystem"), &[&stage.path("work")]))
     });
@@ -173,4 +173,45 @@ fn the_python_sdk_over_http() {
     let port = free_port();
     let _running = Listening::start(&python(&port.to_string()), port);
     runs(&sdk(), |_| vec!["--http".to_owned(), format!("http://127.0.0.1:{port}/mcp")]);
+}
+
+#[test]
+fn the_mod_of_the_docs_works_as_it_stands() {
+    let docs = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mcp.md")).unwrap();
+    let section = docs.split("## Mods").nth(1).unwrap().split("\n## ").next().unwrap();
+    let blocks: Vec<&str> = section.split("```").skip(1).step_by(2).collect();
+    let [capsule, package, program, commands] = blocks.as_slice() else { panic!("{blocks:?}") };
+    let (package, program) = (package.strip_prefix("yaml\n").unwrap(), program.strip_prefix("python\n").unwrap());
+    let capsule = capsule.strip_prefix("yaml\nartifacts:\n").unwrap();
+    let (artifact, capabilities) = capsule.split_once("capabilities:").unwrap();
+    let call = |tool: &str, arguments: Value| {
+        Turn::new().tool("mcp_call", json!({"provider": "mod.notes", "tool": tool, "arguments": arguments}))
+    };
+    let turns = vec![
+        call("list", json!({})),
+        call("add", json!({"text": "remember the milk"})),
+        call("list", json!({"agent": "other"})),
+        Turn::new().text("done"),
+    ];
+    let stage = Stage::new(Wire::Anthropic, "", turns);
+    let file = stage.mur.home.write("agent/notes/notes.py", program);
+    std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    stage.mur.home.write("agent/notes/murmur.yaml", package);
+    let declare = |name: &str| {
+        stage.declare(&format!("capabilities:{capabilities}"));
+        let path = stage.path("agent/murmur.yaml");
+        let text = std::fs::read_to_string(&path).unwrap().replace("name: agent\n", &format!("name: {name}\n"));
+        std::fs::write(&path, text.replace("artifacts:\n", &format!("artifacts:\n{artifact}"))).unwrap();
+    };
+    declare("my-agent");
+    for line in commands.strip_prefix("sh\n").unwrap().lines() {
+        let words: Vec<&str> = line.strip_prefix("mur ").unwrap().split(' ').collect();
+        let ran = crate::binary::Ran::of(stage.mur.command(&words).current_dir(stage.path("agent")));
+        assert_eq!(ran.status, Some(0), "{line}: {ran:?}");
+    }
+    stage.succeed();
+    let results = stage.results();
+    for (result, said) in results.iter().zip(["none yet", "kept", "remember the milk"]) {
+        assert!(result.contains(said) && result.contains("source=tool:mod.notes/"), "{said}: {result}");
+    }
 }
