@@ -203,38 +203,25 @@ impl Session {
     /// [`RecordError`] when a record cannot be written: nothing runs then.
     pub fn start(setup: Setup) -> Result<Self, RecordError> {
         setup.home.create_session_dir(&setup.session)?;
-        let options = TraceOptions {
-            session: setup.session.clone(),
-            capture: setup.capture,
-            redactor: setup.redactor.clone(),
-            clock: Arc::clone(&setup.clock),
-        };
-        let trace = TraceWriter::create(&setup.home.trace_path(&setup.session), options)?;
+        let trace = open_trace(&setup)?;
         let measured = setup.telemetry.is_some();
         let outbox = Arc::new(Outbox::new(trace, setup.observer, setup.telemetry, setup.redactor));
         let sees_agent = !setup.control.agent_settings.is_empty();
         let (declared, choices, vault) = (setup.control, setup.choices, setup.vault);
-        let control = Control::new(declared, choices, vault, Arc::clone(&outbox), setup.limits.max_tokens);
-        let control = Arc::new(control);
-        let mut registry = setup.registry;
-        if sees_agent {
-            registry.add(SwitchDriver::tool(&control));
-        }
+        let max_tokens = setup.limits.max_tokens;
+        let control = Arc::new(Control::new(declared, choices, vault, Arc::clone(&outbox), max_tokens));
         let parent = setup.parent;
         let family = setup.delegation.map(|delegation| {
             let who = (&setup.session, setup.capsule.0.as_str());
             Family::new(delegation, who, parent.as_ref(), (&control, &outbox), setup.limits)
         });
-        if let Some(tool) = family.as_ref().and_then(Family::tool) {
-            registry.add(tool);
-        }
         let finish = parent.is_some().then(Arc::<Finish>::default);
-        if let Some(finish) = &finish {
-            registry.add(finish.tool());
-        }
+        let switch = sees_agent.then(|| SwitchDriver::tool(&control));
+        let own = [switch, family.as_ref().and_then(Family::tool), finish.as_ref().map(Finish::tool)];
+        let registry = setup.registry.with(own.into_iter().flatten());
         let ancestor = parent.as_ref().and_then(|parent| serde_json::to_value(&parent.spec().parent).ok());
         let (declared, offered) = (control.on_record(), control.choices_on_record());
-        let primary = control.choices().first();
+        let primary = control.choices().first().map(|choice| &choice.driver);
         let tools: Vec<&str> = registry.specs().iter().map(|spec| spec.name.as_str()).collect();
         let line = SessionStart {
             mur_version: setup.mur_version,
@@ -242,8 +229,8 @@ impl Session {
             capsule_version: &setup.capsule.1,
             pid: std::process::id(),
             workdir: &setup.workdir,
-            driver: primary.map_or("", |choice| choice.driver.name()),
-            model: primary.map_or("", |choice| choice.driver.model()),
+            driver: primary.map_or("", |driver| driver.name()),
+            model: primary.map_or("", |driver| driver.model()),
             scripted: setup.scripted.then_some(true),
             capture: setup.capture,
             tools: &tools,
@@ -257,12 +244,11 @@ impl Session {
         let start = outbox.measured(None, line, Some(Span { context: span, parent: None, took: Duration::ZERO }))?;
         control.file_under(start.clone());
         setup.credentials.open(&outbox, &start);
-        let tools_sha = Digest::of(&serde_json::to_vec(registry.specs()).unwrap_or_default());
         let system = outbox.redactor().redact_owned(setup.system).into_string();
         let fixed = Fixed {
             control: Arc::clone(&control),
             system_sha: Digest::of(system.as_bytes()),
-            tools_sha,
+            tools_sha: Digest::of(&serde_json::to_vec(registry.specs()).unwrap_or_default()),
             system,
             registry,
             policy: setup.policy,
@@ -275,16 +261,14 @@ impl Session {
             finish,
         };
         let meter = Meter { spent: 0, gauges: vec![Gauge::default(); control.choices().len()] };
-        let (name, version) = setup.capsule;
         let info = SessionInfo {
             session: setup.session,
-            name,
-            version,
+            name: setup.capsule.0,
+            version: setup.capsule.1,
             description: setup.description,
             lifecycle: setup.lifecycle,
         };
-        let board = Mutex::new(knowing(setup.contexts));
-        let (home, clock, wake) = (setup.home, setup.clock, Notify::new());
+        let (board, home, clock, wake) = (Mutex::new(knowing(setup.contexts)), setup.home, setup.clock, Notify::new());
         let shared = Arc::new(Shared { info, outbox, control, home, clock, start, board, wake });
         Ok(Self {
             fixed,
@@ -472,6 +456,16 @@ impl Session {
         let (task, context) = (place.task.clone(), place.context.clone());
         Ok(TaskReport { task, context, end, tally: Tally::default() })
     }
+}
+
+fn open_trace(setup: &Setup) -> Result<TraceWriter, RecordError> {
+    let options = TraceOptions {
+        session: setup.session.clone(),
+        capture: setup.capture,
+        redactor: setup.redactor.clone(),
+        clock: Arc::clone(&setup.clock),
+    };
+    TraceWriter::create(&setup.home.trace_path(&setup.session), options)
 }
 
 /// A board on which conversations of before are the operator's.

@@ -30,10 +30,13 @@ impl Registry {
         Self { tools: by_name, specs, missing }
     }
 
-    /// Adds a tool of the runtime's own. The manifest lets no other take its name.
-    pub(crate) fn add(&mut self, tool: Arc<dyn Tool>) {
-        self.specs.push(tool.spec().clone());
-        self.tools.insert(tool.spec().name.clone(), tool);
+    /// The same with tools of the runtime's own. The manifest lets no other take their names.
+    pub(crate) fn with(mut self, own: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        for tool in own {
+            self.specs.push(tool.spec().clone());
+            self.tools.insert(tool.spec().name.clone(), tool);
+        }
+        self
     }
 
     /// What the model is offered. It does not change within a task.

@@ -7,10 +7,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::{Gate, Turn};
 
-use crate::binary::{Mur, Ran};
+use crate::binary::Mur;
 use crate::send::with_a_tool_that_asks;
 use crate::serve::{SERVES, Serving};
-use crate::support::{Stage, Wire, manifest, of_type};
+use crate::support::{Stage, Wire, of_type};
 
 fn serving(more: &str, turns: Vec<Turn>) -> Stage {
     let stage = Stage::new(Wire::Anthropic, "", turns);
