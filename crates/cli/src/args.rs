@@ -365,7 +365,7 @@ pub(crate) enum PolicyCommand {
     Disable(PolicyIdArgs),
     /// Say which rule would forbid a path or a command
     #[command(
-        after_help = "Example:\n  mur policy test --op write --path ~/.ssh/config\n\nA relative path, and a relative pattern of a rule, is taken under the current directory.\n\nExit status: 0 allowed, 1 blocked."
+        after_help = "Example:\n  mur policy test --op write --path ~/.ssh/config\n\nA relative path, and a relative pattern of a rule, is taken under the current directory, or with `--agent` where that agent's calls take it.\n\nThe rules hold for every agent; with `--agent` its manifest is asked as well: whether it grants a tool for this, and whether the path lies in its `scope`, outside its `read_only` and outside the home.\n\nExit status: 0 allowed, 1 blocked."
     )]
     Test(PolicyTestArgs),
     /// Show who changed the rules, newest first
@@ -437,6 +437,12 @@ pub(crate) struct PolicyTestArgs {
     /// A command text, as for `shell_exec`
     #[arg(long, value_name = "TEXT", group = "target", allow_hyphen_values = true)]
     pub(crate) command: Option<String>,
+    /// A manifest, or the directory that holds its `murmur.yaml`: say as well what it grants and bounds itself
+    #[arg(long, value_name = "MANIFEST")]
+    pub(crate) agent: Option<PathBuf>,
+    /// The directory that the agent would work in [default: the current directory]
+    #[arg(long, value_name = "DIR", requires = "agent")]
+    pub(crate) workdir: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

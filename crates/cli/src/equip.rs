@@ -152,7 +152,7 @@ fn tools(
 /// Below the root, but not the runtime's home; changing nothing that is read-only or that the capsule
 /// itself is made of. A rule holds for the name and for what the name leads to. `~` in a command counts as the
 /// operator's directory, as in the rules: a command can say so itself (`HOME=…`), whatever its own is.
-fn rules(loaded: &Loaded, home: &Home, workdir: &Path, root: &Path, warnings: &mut Vec<String>) -> Rules {
+pub(crate) fn rules(loaded: &Loaded, home: &Home, workdir: &Path, root: &Path, warnings: &mut Vec<String>) -> Rules {
     let mut rules = Rules::new(root.to_owned()).hidden(real(home)).home(settings::operator_home());
     let declared = loaded.manifest.capabilities.filesystem.read_only.iter();
     let declared: Vec<PathBuf> = declared.map(|path| workdir.join(path.as_str())).collect();

@@ -4,6 +4,7 @@
 //! change at once neither loses anything. A record that cannot be read is not changed piece by piece: what
 //! it was meant to say is not known. `set` replaces it.
 
+mod agent;
 mod edit;
 mod shown;
 
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use policy::{Base, Boundaries as _, Document, Fault};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{Change, EXECUTION_BOUNDARIES, Edit, MAX_DOCUMENT, Store, StoreError, StoredBoundaries};
 
 use crate::args::{JsonArgs, PolicyAddArgs, PolicyFileArgs, PolicyIdArgs, PolicyLogArgs, PolicyTestArgs};
@@ -21,6 +22,7 @@ use crate::failure::{FAILED, Failure};
 use crate::output::print;
 use crate::settings::{self, with_store};
 
+use agent::{Agent, Own};
 use edit::Refused;
 pub(super) use shown::{log as log_text, log_json};
 
@@ -80,24 +82,48 @@ pub(crate) fn enable(args: &PolicyIdArgs, enabled: bool) -> Result<u8, Failure> 
 }
 
 pub(crate) fn test(args: &PolicyTestArgs) -> Result<u8, Failure> {
-    let base = here()?;
-    let compiled = with_store(async |_, store| {
-        let stored = StoredBoundaries::new(Arc::new(store), base.clone());
-        stored.current().await.map_err(|error| unreadable(error.why()))
-    })?;
-    let (verdict, operation) = match (&args.path, &args.command) {
-        (Some(path), _) => {
-            let operation = shown::operation(args.operation);
-            (compiled.test_path(operation, path, &base), operation.as_str())
-        }
-        (None, Some(command)) => (compiled.test_command(command, &base), "execute"),
-        (None, None) => return Err(Failure::unusable("give `--path` or `--command`")),
+    let workdir = match &args.workdir {
+        Some(workdir) => workdir.clone(),
+        None => std::env::current_dir().map_err(|error| no_directory(&error))?,
     };
+    let (verdict, operation, own) = with_store(async |home, store| {
+        let agent = args.agent.as_ref().map(|manifest| Agent::load(manifest, home, &workdir)).transpose()?;
+        let (under, at) = agent.as_ref().map_or((&workdir, &workdir), |agent| (&agent.workdir, &agent.root));
+        let base = settings::base(at);
+        let stored = StoredBoundaries::new(Arc::new(store), settings::base(under));
+        let compiled = stored.current().await.map_err(|error| unreadable(error.why()))?;
+        match (&args.path, &args.command) {
+            (Some(path), _) => {
+                let operation = shown::operation(args.operation);
+                let own = match &agent {
+                    Some(agent) => Some(agent.path(operation, &base.absolute(path)).await),
+                    None => None,
+                };
+                Ok((compiled.test_path(operation, path, &base), operation.as_str(), own))
+            }
+            (None, Some(command)) => {
+                Ok((compiled.test_command(command, &base), "execute", agent.as_ref().map(Agent::command)))
+            }
+            (None, None) => Err(Failure::unusable("give `--path` or `--command`")),
+        }
+    })?;
     // Only what is about files, also when a command names them, on a host where a process can have a file
     // tree of its own.
     let by_kernel = shown::is_about_a_file(&verdict) && operation != "delegate" && boundary::has_masks();
-    print(args.json, || shown::verdict_json(&verdict, operation, by_kernel), || shown::verdict(&verdict, by_kernel))?;
-    Ok(if shown::is_allowed(&verdict) { 0 } else { FAILED })
+    let json = || {
+        let mut shown = shown::verdict_json(&verdict, operation, by_kernel);
+        if let (Value::Object(shown), Some(own)) = (&mut shown, &own) {
+            shown.insert("agent".to_owned(), shown::own_json(own));
+        }
+        shown
+    };
+    let text = || {
+        let own = own.as_ref().map(|own| shown::own(own, operation)).unwrap_or_default();
+        format!("{}{own}", shown::verdict(&verdict, by_kernel))
+    };
+    print(args.json, json, text)?;
+    let allowed = shown::is_allowed(&verdict) && own.as_ref().is_none_or(Own::is_allowed);
+    Ok(if allowed { 0 } else { FAILED })
 }
 
 pub(crate) fn log(args: &PolicyLogArgs) -> Result<u8, Failure> {
@@ -142,9 +168,12 @@ fn change(
 
 /// What relative patterns and examples are tried under: the current directory.
 fn here() -> Result<Base, Failure> {
-    let here = std::env::current_dir()
-        .map_err(|error| Failure::unusable(format!("the current directory cannot be used: {error}")))?;
+    let here = std::env::current_dir().map_err(|error| no_directory(&error))?;
     Ok(settings::base(&here))
+}
+
+fn no_directory(error: &std::io::Error) -> Failure {
+    Failure::unusable(format!("the current directory cannot be used: {error}"))
 }
 
 /// The text of a document: a file's, or standard input's.

@@ -10,7 +10,7 @@ use testkit::{Gate, Turn};
 
 use crate::binary::{Mur, Ran};
 use crate::serve::{SERVES, Serving};
-use crate::support::{Stage, Wire, of_type};
+use crate::support::{Stage, Wire, manifest, of_type};
 
 fn policy(mur: &Mur, args: &[&str]) -> Ran {
     mur.run(&[&["policy"], args].concat())
@@ -286,6 +286,81 @@ fn who_enforces_depends_on_what_was_matched_and_not_on_how_it_was_asked() {
     ] {
         assert_eq!(test(args), (form.to_owned(), by_kernel), "{args:?}");
     }
+}
+
+#[test]
+fn an_agents_own_bounds_are_told_beside_the_rules() {
+    let mur = Mur::new();
+    let capsule = |name: &str, capabilities: &str| {
+        mur.home.write(
+            format!("{name}/murmur.yaml"),
+            manifest("anthropic", "http://127.0.0.1:9", &format!("capabilities: {capabilities}\n")),
+        );
+        mur.home.root().join(name).to_str().unwrap().to_owned()
+    };
+    let writes = capsule(
+        "writes",
+        "{tools: [files_read, files_write, files_patch], filesystem: {scope: src, read_only: [src/kept]}}",
+    );
+    let runs = capsule("runs", "{tools: [shell_exec], shell: {allow: [sh]}}");
+    let reads = capsule("reads", "{tools: [files_read]}");
+    mur.home.write("work/src/kept/a", "");
+    mur.home.write("work/src/keys/a", "");
+    std::os::unix::fs::symlink("../outside", mur.home.workdir().join("src/link")).unwrap();
+    std::os::unix::fs::symlink("kept", mur.home.workdir().join("src/alias")).unwrap();
+    done(&mur, &["add", "keys", "--path", "src/keys/**", "--op", "read,write"]);
+    done(&mur, &["add", "no-curl", "--command", "curl", "--match", "prefix"]);
+    let home = mur.home.home();
+    let home = home.to_str().unwrap();
+    // By the rules; by the manifest with its blockers; which tools could.
+    let free = || ("allowed", "allowed", vec![]);
+    for (agent, args, (rules, own, blockers), tools) in [
+        (&writes, &["--path", "a"][..], free(), &["files_read"][..]),
+        (&writes, &["--path", "../a"], ("allowed", "blocked", vec!["outside_scope"]), &["files_read"]),
+        (&writes, &["--path", "link/a"], ("allowed", "blocked", vec!["outside_scope"]), &["files_read"]),
+        (&writes, &["--path", home], ("allowed", "blocked", vec!["outside_scope"]), &["files_read"]),
+        (&writes, &["--path", "keys/a"], ("blocked", "allowed", vec![]), &["files_read"]),
+        (
+            &writes,
+            &["--op", "write", "--path", "kept/a"],
+            ("allowed", "blocked", vec!["read_only_path"]),
+            &["files_write", "files_patch"],
+        ),
+        (
+            &writes,
+            &["--op", "write", "--path", "alias/b"],
+            ("allowed", "blocked", vec!["read_only_path"]),
+            &["files_write", "files_patch"],
+        ),
+        (&writes, &["--op", "delete", "--path", "b"], free(), &["files_patch"]),
+        (&writes, &["--command", "ls"], ("allowed", "blocked", vec![]), &[]),
+        (&writes, &["--op", "delegate", "--path", "."], ("allowed", "blocked", vec![]), &[]),
+        (&runs, &["--command", "ls"], free(), &["shell_exec", "sh"]),
+        (&runs, &["--command", "curl x"], ("blocked", "allowed", vec![]), &["shell_exec", "sh"]),
+        (&runs, &["--path", "/etc/passwd"], free(), &["shell_exec", "sh"]),
+        (&reads, &["--path", "src/keys/a"], ("blocked", "allowed", vec![]), &["files_read"]),
+        (&reads, &["--op", "write", "--path", "a"], ("allowed", "blocked", vec![]), &[]),
+    ] {
+        let asked = [&["test", "--agent", agent], args].concat();
+        let told = policy(&mur, &[&asked[..], &["--json"]].concat());
+        let (json, status) = (told.json(), i32::from((rules, own) != ("allowed", "allowed")));
+        assert_eq!((json["verdict"].as_str(), told.status), (Some(rules), Some(status)), "{args:?}: {json}");
+        assert_eq!(
+            (&json["agent"]["verdict"], &json["agent"]["blockers"], &json["agent"]["tools"]),
+            (&json!(own), &json!(blockers), &json!(tools)),
+            "{args:?}: {json}"
+        );
+        let said = policy(&mur, &asked);
+        assert_eq!(said.stdout().contains("blocked by the manifest of"), own == "blocked", "{args:?}: {said:?}");
+    }
+    // Where the agent would work is another directory.
+    fs::create_dir_all(mur.home.root().join("other/src")).unwrap();
+    let other = mur.home.root().join("other");
+    let asked = ["test", "--agent", &writes, "--workdir", other.to_str().unwrap(), "--path"];
+    let status = |path: &str| policy(&mur, &[&asked[..], &[path]].concat()).status;
+    assert_eq!((status("a"), status(mur.home.workdir().join("src/a").to_str().unwrap())), (Some(0), Some(1)));
+    let missing = policy(&mur, &["test", "--agent", "none", "--path", "a"]);
+    assert!(missing.status != Some(0) && missing.stderr.contains("E-MAN-001"), "{missing:?}");
 }
 
 /// The commands of the worked rules in docs/permissions.md.

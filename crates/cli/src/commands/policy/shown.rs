@@ -4,6 +4,7 @@ use policy::{Document, Form, HardBlock, Operation, Verdict};
 use serde_json::{Value, json};
 use store::{LogEntry, Place};
 
+use super::agent::Own;
 use crate::args::PolicyOperation;
 use crate::client::DIM;
 use crate::terminal::{count, printable};
@@ -102,6 +103,28 @@ pub(super) fn verdict_json(verdict: &Verdict, operation: &str, by_kernel: bool) 
         }
         Verdict::Unclear(why) => json!({"operation": operation, "verdict": "blocked", "reason": why}),
     }
+}
+
+/// What the manifest of a capsule says of it.
+pub(super) fn own(own: &Own, operation: &str) -> String {
+    let agent = name(&own.agent);
+    if own.tools.is_empty() {
+        return format!("blocked by the manifest of `{agent}`: it grants no tool that could {operation} it\n");
+    }
+    let tools = own.tools.iter().map(|tool| name(tool)).collect::<Vec<_>>().join(", ");
+    match own.blockers.as_slice() {
+        [] => format!("allowed by the manifest of `{agent}`, to {tools}\n"),
+        blockers => blockers
+            .iter()
+            .map(|blocker| format!("blocked by the manifest of `{agent}`: {} [{}]\n", blocker.reason, blocker.code))
+            .collect(),
+    }
+}
+
+pub(super) fn own_json(own: &Own) -> Value {
+    let verdict = if own.is_allowed() { "allowed" } else { "blocked" };
+    let blockers: Vec<&str> = own.blockers.iter().map(|blocker| blocker.code).collect();
+    json!({"name": own.agent, "verdict": verdict, "tools": own.tools, "blockers": blockers})
 }
 
 fn form(form: &Form) -> (&'static str, String) {
