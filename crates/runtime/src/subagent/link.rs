@@ -179,7 +179,8 @@ impl ParentLink {
 
     /// Reports, and waits until it is read.
     pub(crate) async fn report(self, ended: Ended) {
-        let report = ended.into_report(&self.tale.lock().unwrap_or_else(PoisonError::into_inner));
+        let report =
+            ended.into_report(&self.tale.lock().unwrap_or_else(PoisonError::into_inner), &self.shared.redactor);
         self.shared.sender.send(&FromChild::Finished(report));
         // The session above closes its end when it has read that.
         let mut stop = self.shared.stop.subscribe();

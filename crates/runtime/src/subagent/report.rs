@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use policy::RawResult;
 use record::SubagentStatus;
+use secrets::Redactor;
 use vocab::{EndStatus, SessionId};
 
 use super::finish::Reported;
@@ -31,7 +32,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    pub(super) fn into_report(self, tale: &Tale) -> ReportSpec {
+    pub(super) fn into_report(self, tale: &Tale, redactor: &Redactor) -> ReportSpec {
         let succeeded = self.task.end.status == EndStatus::Ok;
         let (summary, verification) = match self.reported {
             Some(Reported { summary, verification, .. }) => (summary, verification),
@@ -41,8 +42,8 @@ impl Ended {
         changed.truncate(FILES * 5);
         ReportSpec {
             succeeded,
-            summary: cut(&summary),
-            verification: verification.as_deref().map(cut),
+            summary: cut(redactor.redact(&summary).as_str()),
+            verification: verification.map(|text| cut(redactor.redact(&text).as_str())),
             reason: self.task.end.reason,
             changed,
             receipts: tale.receipts().cloned().collect(),

@@ -82,7 +82,8 @@ impl Serving {
             }
         };
         // What holds is told to it with its task, so it must be known.
-        let layers = family.delegation.boundaries.current().await.map_err(|unreadable| unreadable.to_string())?;
+        let layers = family.delegation.boundaries.current().await;
+        let layers = layers.map_err(|_| "the operator's rules cannot be read, so nothing was started".to_owned())?;
         let process = family.delegation.children.start(cleared).await.map_err(|fault| fault.to_string())?;
         let began = Instant::now();
         self.started(millis(began.duration_since(waits)))?;
