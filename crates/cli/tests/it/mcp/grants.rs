@@ -6,7 +6,7 @@ use serde_json::json;
 use testkit::Turn;
 
 use super::fake::server::Server;
-use super::{add, call, calls, mcp, operator::in_store, seen, stage, with_mod};
+use super::{add, call, calls, mcp, operator::change_record, seen, stage, with_mod};
 use crate::support::{Stage, of_type};
 
 /// Adds the connection `files` to a server behind an address, in a thread that ends with the tests.
@@ -22,99 +22,98 @@ fn granted(stage: &Stage) {
     mcp(stage, &["grant", "agent", "files", "echo"]);
 }
 
+/// What is done after the connection was looked at.
+type Prepare = fn(&Stage);
+
+const GONE: &str = "mcp_provider_not_available";
+const NOT_FOUND: &str = "mcp_tool_not_found";
+
+/// What keeps a call of `echo`, and one of `Echo`, from the server; the first alone runs when it is granted.
+const CASES: [(&str, Prepare, [&str; 2]); 11] = [
+    ("granted", granted, ["you said a", NOT_FOUND]),
+    ("never granted", |_| {}, ["mcp_tool_not_granted", NOT_FOUND]),
+    (
+        "another agent's",
+        |stage| drop(mcp(stage, &["grant", "Agent", "files", "echo"])),
+        ["mcp_tool_not_granted", NOT_FOUND],
+    ),
+    (
+        "another tool's",
+        |stage| drop(mcp(stage, &["grant", "agent", "files", "fail"])),
+        ["mcp_tool_not_granted", NOT_FOUND],
+    ),
+    (
+        "revoked",
+        |stage| {
+            granted(stage);
+            mcp(stage, &["revoke", "agent", "files", "echo"]);
+        },
+        ["mcp_tool_not_granted", NOT_FOUND],
+    ),
+    (
+        "disabled",
+        |stage| {
+            granted(stage);
+            mcp(stage, &["disable", "files"]);
+        },
+        [GONE, GONE],
+    ),
+    (
+        "disabled and enabled",
+        |stage| {
+            granted(stage);
+            mcp(stage, &["disable", "files"]);
+            mcp(stage, &["enable", "files"]);
+        },
+        ["you said a", NOT_FOUND],
+    ),
+    (
+        "removed",
+        |stage| {
+            granted(stage);
+            mcp(stage, &["remove", "files"]);
+        },
+        [GONE, GONE],
+    ),
+    (
+        // No command gives a name twice; a record that was made otherwise may.
+        "ambiguous",
+        |stage| {
+            granted(stage);
+            change_record(stage, |record| {
+                let one = record.select("files").unwrap().clone();
+                record.put(policy::Connection { id: "twin".to_owned(), name: "Files".to_owned(), ..one }).unwrap();
+            });
+        },
+        [GONE, GONE],
+    ),
+    (
+        "changed",
+        |stage| {
+            granted(stage);
+            let ran = mcp(stage, &["update", "files", "--stdio", "/bin/cat"]);
+            let said = ran.stdout();
+            assert!(
+                said.contains("1 grant suspended") && said.contains("`mur mcp discover files`, then grant"),
+                "{said}"
+            );
+        },
+        ["mcp_tool_changed", NOT_FOUND],
+    ),
+    (
+        "an unreadable record",
+        |stage| {
+            granted(stage);
+            let store = stage.path("home/settings.db");
+            fs::OpenOptions::new().write(true).open(store).unwrap().set_len(4096).unwrap();
+        },
+        ["boundaries_unreadable"; 2],
+    ),
+];
 #[test]
 fn what_is_not_granted_does_not_reach_the_server() {
-    type Prepare = fn(&Stage);
-    const GONE: &str = "mcp_provider_not_available";
-    const NOT_FOUND: &str = "mcp_tool_not_found";
-    // What keeps a call of `echo`, and one of `Echo`, from the server; the first alone runs when it is granted.
-    let cases: [(&str, Prepare, [&str; 2]); 11] = [
-        ("granted", granted, ["you said a", NOT_FOUND]),
-        ("never granted", |_| {}, ["mcp_tool_not_granted", NOT_FOUND]),
-        (
-            "another agent's",
-            |stage| drop(mcp(stage, &["grant", "Agent", "files", "echo"])),
-            ["mcp_tool_not_granted", NOT_FOUND],
-        ),
-        (
-            "another tool's",
-            |stage| drop(mcp(stage, &["grant", "agent", "files", "fail"])),
-            ["mcp_tool_not_granted", NOT_FOUND],
-        ),
-        (
-            "revoked",
-            |stage| {
-                granted(stage);
-                mcp(stage, &["revoke", "agent", "files", "echo"]);
-            },
-            ["mcp_tool_not_granted", NOT_FOUND],
-        ),
-        (
-            "disabled",
-            |stage| {
-                granted(stage);
-                mcp(stage, &["disable", "files"]);
-            },
-            [GONE, GONE],
-        ),
-        (
-            "disabled and enabled",
-            |stage| {
-                granted(stage);
-                mcp(stage, &["disable", "files"]);
-                mcp(stage, &["enable", "files"]);
-            },
-            ["you said a", NOT_FOUND],
-        ),
-        (
-            "removed",
-            |stage| {
-                granted(stage);
-                mcp(stage, &["remove", "files"]);
-            },
-            [GONE, GONE],
-        ),
-        (
-            // No command gives a name twice; a record that was made otherwise may.
-            "ambiguous",
-            |stage| {
-                granted(stage);
-                let twin = |record: &mut policy::Connections| {
-                    let one = record.select("files").unwrap().clone();
-                    record.put(policy::Connection { id: "twin".to_owned(), name: "Files".to_owned(), ..one }).unwrap();
-                };
-                in_store(stage, async |store| {
-                    let change = store::Change { who: "a test", action: "mcp.add", detail: None };
-                    store.update_connections(&change, |record| Ok::<_, store::StoreError>(twin(record))).await.unwrap();
-                });
-            },
-            [GONE, GONE],
-        ),
-        (
-            "changed",
-            |stage| {
-                granted(stage);
-                let ran = mcp(stage, &["update", "files", "--stdio", "/bin/cat"]);
-                let said = ran.stdout();
-                assert!(
-                    said.contains("1 grant suspended") && said.contains("`mur mcp discover files`, then grant"),
-                    "{said}"
-                );
-            },
-            ["mcp_tool_changed", NOT_FOUND],
-        ),
-        (
-            "an unreadable record",
-            |stage| {
-                granted(stage);
-                let store = stage.path("home/settings.db");
-                fs::OpenOptions::new().write(true).open(store).unwrap().set_len(4096).unwrap();
-            },
-            ["boundaries_unreadable"; 2],
-        ),
-    ];
     for transport in ["stdio", "http"] {
-        for (name, prepare, expected) in &cases {
+        for (name, prepare, expected) in CASES {
             let stage = stage(vec![call("echo", json!({"text": "a"})), call("Echo", json!({"text": "a"}))]);
             match transport {
                 "stdio" => drop(add(&stage, "files", "usual")),
@@ -139,7 +138,6 @@ fn what_is_not_granted_does_not_reach_the_server() {
 
 #[test]
 fn of_a_mod_what_is_not_granted_does_not_reach_it_either() {
-    type Prepare = fn(&Stage);
     fn grant(stage: &Stage) {
         mcp(stage, &["grant", "agent", "mod.notes", "echo", "--capsule", &stage.path("agent")]);
     }

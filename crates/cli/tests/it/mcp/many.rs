@@ -6,7 +6,11 @@ use policy::{Catalog, CatalogTool, Connection, Lifecycle, Reach};
 use serde_json::json;
 use testkit::Turn;
 
-use super::{add, call, mcp, operator::in_store, seen, server, stage};
+use super::{
+    add, call, mcp,
+    operator::{change_record, in_store},
+    seen, server, stage,
+};
 
 /// How many connections there are beside the one that is called.
 const OTHERS: usize = 49;
@@ -16,7 +20,7 @@ const FEW: usize = 20;
 
 /// Whether a connection is one of those with many.
 fn has_many(number: usize) -> bool {
-    number % 7 == 0
+    number.is_multiple_of(7)
 }
 
 #[test]
@@ -53,11 +57,9 @@ fn fifty_connections_with_thousands_of_tools_start_nothing_that_is_not_called() 
         secret_rules: Vec::new(),
         resolver: None,
     };
+    change_record(&stage, |record| (0..OTHERS).for_each(|number| record.put(connection(number)).unwrap()));
     in_store(&stage, async |store| {
         let change = store::Change { who: "a test", action: "mcp.add", detail: None };
-        let put =
-            |record: &mut policy::Connections| (0..OTHERS).for_each(|number| record.put(connection(number)).unwrap());
-        store.update_connections(&change, |record| Ok::<_, store::StoreError>(put(record))).await.unwrap();
         for number in 0..OTHERS {
             let catalog = &catalogs[usize::from(has_many(number))];
             assert_eq!(store.save_catalog(&change, &connection(number), catalog).await.unwrap(), 0);

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use policy::ConnectionsError;
+use policy::{Connections, ConnectionsError};
 use serde_json::{Value, json};
 use store::{Change, Expected, MCP_CONNECTIONS, Store, StoreConfig, StoreError};
 
@@ -38,6 +38,18 @@ pub(super) fn in_store(stage: &Stage, work: impl AsyncFnOnce(Store)) {
     runtime.block_on(async {
         let config = StoreConfig::in_home(&stage.mur.home.home());
         work(Store::open(&config, Arc::new(vocab::SystemClock)).await.unwrap()).await;
+    });
+}
+
+/// Makes of the record what no command makes of it.
+pub(super) fn change_record(stage: &Stage, edit: impl FnOnce(&mut Connections)) {
+    let change = Change { who: "a test", action: "test", detail: None };
+    in_store(stage, async |store| {
+        let edit = |record: &mut Connections| {
+            edit(record);
+            Ok::<_, StoreError>(())
+        };
+        store.update_connections(&change, edit).await.unwrap();
     });
 }
 
