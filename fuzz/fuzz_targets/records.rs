@@ -93,6 +93,7 @@ fn start(workdir: &Path) -> SessionStart<'_> {
         capture: Capture::Content,
         tools: &[],
         resumed_from: None,
+        parent: None,
         control: None,
         inference_choices: None,
         effective_grants: None,

@@ -16,6 +16,7 @@ use crate::handle::Shared;
 use crate::inquiry::inquire;
 use crate::outbox::{Ending, Place};
 use crate::registry::Registry;
+use crate::scrub::SECRET_INPUT;
 use crate::{Frame, summary};
 
 /// What every call of a session goes by.
@@ -65,7 +66,12 @@ async fn take_off(desk: Desk<'_>, place: &Place, call: &ToolCall, cancel: &Cance
     let input = match &call.arguments {
         Arguments::Object(input) => input,
         Arguments::Malformed { reason, .. } => {
-            let words = RuntimeWords::new("the call to `").echo(&call.name).text("` cannot be read: ").echo(reason);
+            let words = RuntimeWords::new("the call to `").echo(&call.name);
+            if reason == SECRET_INPUT {
+                let words = words.text("` did not run: ").echo(reason).text(". Nothing ran; leave the value out.");
+                return grounded(words, "bad_arguments");
+            }
+            let words = words.text("` cannot be read: ").echo(reason);
             return grounded(words.text(". Nothing ran; send the call again with a JSON object."), "bad_arguments");
         }
     };

@@ -16,7 +16,7 @@ use vocab::{Arguments, Message, MessageId, Part, Role, ToolCall};
 
 use crate::stream::StreamEvent;
 
-const SECRET_INPUT: &str = "its input holds a value that this session keeps secret";
+pub(crate) const SECRET_INPUT: &str = "its input holds a value that this session keeps secret";
 
 /// The parts, clean. Reasoning that held a secret is left out: its provider would refuse it changed.
 pub(crate) fn scrub(parts: Vec<Part>, redactor: &Redactor) -> Vec<Part> {

@@ -333,8 +333,8 @@ async fn a_secret_in_an_answer_reaches_no_record_no_request_and_no_tool() {
         [
             (
                 true,
-                "the call to `echo` cannot be read: its input holds a value that this session keeps secret. Nothing \
-                 ran; send the call again with a JSON object."
+                "the call to `echo` did not run: its input holds a value that this session keeps secret. Nothing ran; \
+                 leave the value out."
             ),
             (
                 true,
