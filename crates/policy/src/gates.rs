@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::Blocker;
+use crate::background::Background;
 
 /// What a task is for, by the word that started it. It decides about commits alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,13 +66,22 @@ pub struct Gates {
     changed: BTreeSet<PathBuf>,
     /// Whether a verification succeeded and nothing has changed since.
     verified: bool,
+    /// The session's commands at large.
+    background: Background,
+    /// How quiet it was when something last ran.
+    quiet: Option<u64>,
 }
 
 impl Gates {
     /// A task that has done nothing. `verify` are the manifest's verification commands.
     #[must_use]
     pub fn new(action: StructuralAction, verify: Vec<String>) -> Self {
-        Self { action, verify, ..Self::default() }
+        Self { action, verify, ..Self::default() }.within(Background::default())
+    }
+
+    /// The same in a session with these commands at large.
+    pub(crate) fn within(self, background: Background) -> Self {
+        Self { quiet: background.quiet(), background, ..self }
     }
 
     /// The task read this file, as it was then.
@@ -99,12 +109,18 @@ impl Gates {
     /// The task changed something else: it deleted or moved a file, or ran a program that may have.
     pub fn mutated(&mut self) {
         self.verified = false;
+        self.quiet = self.background.quiet();
+    }
+
+    /// Whether a shell command is one of the verification commands.
+    #[must_use]
+    pub fn is_verification(&self, command: &str) -> bool {
+        self.verify.iter().any(|verify| verify.trim() == command.trim())
     }
 
     /// The task ran a shell command to its end. Whether it was a verification is known here.
     pub fn ran(&mut self, command: &str, succeeded: bool) {
-        let verification = self.verify.iter().any(|verify| verify.trim() == command.trim());
-        self.verified = verification && succeeded;
+        self.verified = self.is_verification(command) && succeeded;
     }
 
     /// Whether an existing file may be replaced whole.
@@ -139,7 +155,12 @@ impl Gates {
             ("commit_gate:action", "only a task that was started with the action `factory` or `commit` may commit")
         } else if self.verify.is_empty() {
             ("commit_gate:no_verification", "the manifest's `verify` names no command that could verify the work")
-        } else if !self.verified {
+        } else if self.background.is_busy() {
+            (
+                "commit_gate:background",
+                "a command still runs in the background and may change what was verified; its end comes as a task of its own",
+            )
+        } else if !self.verified || self.quiet != self.background.quiet() {
             (
                 "commit_gate:not_verified",
                 "no command of the manifest's `verify` has succeeded since something was last changed; run one first",

@@ -65,6 +65,7 @@
 //! ```
 
 mod action;
+mod background;
 mod boundaries;
 mod cancel;
 mod compiled;
@@ -83,6 +84,7 @@ mod tool;
 mod tree;
 
 pub use action::{Action, ActionKind, Effect, Operation, Target};
+pub use background::{AtLarge, Completed, Detached, Rest};
 pub use boundaries::{Boundaries, InMemory, Joined, Unreadable};
 pub use cancel::{Cancel, Canceler, cancel_pair};
 pub use compiled::{Compiled, Form, Match, Verdict};

@@ -122,6 +122,16 @@ pub(crate) enum Kept {
     Managed(Arc<ManagedReference>),
 }
 
+impl Kept {
+    /// Bytes that count.
+    fn size(&self) -> usize {
+        match self {
+            Self::Value(value) => value.expose().len(),
+            Self::Managed(reference) => reference.reference.len(),
+        }
+    }
+}
+
 /// Whose values a registry holds: ids of the session, of the conversation and of the task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskIdentity {
@@ -180,6 +190,28 @@ impl ProtectedValues {
         held.kept.clear();
     }
 
+    /// An empty registry beside this one, for the values of one command, which may outlast the task. What is shown of them
+    /// is taken over from there: see [`RawResult::kept_in`](crate::RawResult::kept_in).
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let held = self.lock();
+        let (open, identity, redactor) = (held.open, held.identity.clone(), held.redactor.clone());
+        Self(Arc::new(Mutex::new(Held { open, identity, redactor, ..Held::default() })))
+    }
+
+    /// Takes over from another registry what was taken out of a result: its handles stand for the same values here.
+    pub(crate) fn adopt(&self, other: &Self, taken: &Taken) -> Result<(), Withholding> {
+        for handle in &taken.handles {
+            if self.find(handle).is_some() {
+                continue;
+            }
+            // What the other has dropped stands in no result either.
+            let Some(kept) = other.find(handle) else { continue };
+            self.hold(handle.clone(), kept)?;
+        }
+        Ok(())
+    }
+
     /// Whose they are.
     #[must_use]
     pub fn identity(&self) -> TaskIdentity {
@@ -200,31 +232,35 @@ impl ProtectedValues {
 
     /// Takes a value in. It is redacted from here on, even if there is no room to keep it.
     pub(crate) fn take(&self, value: Secret, taken: &mut Taken) -> Result<Handle, Withholding> {
-        let size = value.expose().len();
         let redactor = self.redactor();
         if !is_everywhere(value.expose()) {
             redactor.learn(&value);
         }
-        self.keep(Kept::Value(value), size, taken)
+        self.keep(Kept::Value(value), taken)
     }
 
     /// Takes in a reference to a value that its issuer keeps.
     pub(crate) fn refer(&self, reference: ManagedReference, taken: &mut Taken) -> Result<Handle, Withholding> {
-        let size = reference.reference.len();
-        self.keep(Kept::Managed(Arc::new(reference)), size, taken)
+        self.keep(Kept::Managed(Arc::new(reference)), taken)
     }
 
-    fn keep(&self, kept: Kept, size: usize, taken: &mut Taken) -> Result<Handle, Withholding> {
+    fn keep(&self, kept: Kept, taken: &mut Taken) -> Result<Handle, Withholding> {
+        let handle = Handle::fresh().ok_or(Withholding::TooMuch)?;
+        self.hold(handle.clone(), kept)?;
+        taken.handles.push(handle.clone());
+        Ok(handle)
+    }
+
+    fn hold(&self, handle: Handle, kept: Kept) -> Result<(), Withholding> {
+        let size = kept.size();
         let mut held = self.lock();
         let full = !held.open || held.kept.len() >= MAX_VALUES || held.bytes.saturating_add(size) > MAX_TOTAL;
         if full || size > MAX_VALUE {
             return Err(Withholding::TooMuch);
         }
-        let handle = Handle::fresh().ok_or(Withholding::TooMuch)?;
         held.bytes += size;
-        held.kept.insert(handle.clone(), kept);
-        taken.handles.push(handle.clone());
-        Ok(handle)
+        held.kept.insert(handle, kept);
+        Ok(())
     }
 
     pub(crate) fn find(&self, handle: &Handle) -> Option<Kept> {
@@ -245,11 +281,7 @@ impl ProtectedValues {
         let mut held = self.lock();
         for handle in &taken.handles {
             if let Some(kept) = held.kept.remove(handle) {
-                let size = match &kept {
-                    Kept::Value(value) => value.expose().len(),
-                    Kept::Managed(reference) => reference.reference.len(),
-                };
-                held.bytes = held.bytes.saturating_sub(size);
+                held.bytes = held.bytes.saturating_sub(kept.size());
             }
         }
     }
@@ -267,7 +299,7 @@ impl fmt::Debug for ProtectedValues {
 }
 
 /// What was taken out of a result so far, and what is wrong with it if anything is.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct Taken {
     pub(crate) handles: Vec<Handle>,

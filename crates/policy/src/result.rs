@@ -8,7 +8,7 @@ use secrets::Redactor;
 use vocab::{BoxFuture, Part};
 
 use crate::protected::{ProtectedValues, Taken, Withholding, image_bytes, protect_parts};
-use crate::{ClearedCall, Denial, McpFacts};
+use crate::{ClearedCall, Denial, Detached, McpFacts};
 
 /// How a call that was reviewed ended.
 #[derive(Debug)]
@@ -21,6 +21,14 @@ pub enum Outcome {
     NotRun(RuntimeWords),
     /// The tool waits for an answer of whoever sent the task.
     Asks(Question),
+    /// The tool's command has not ended and can go on.
+    Detached(Box<Detached>),
+}
+
+impl From<RawResult> for Outcome {
+    fn from(result: RawResult) -> Self {
+        Self::Ran(result)
+    }
 }
 
 /// What a tool asks, and how it goes on with the answer. Dropping it gives the call up.
@@ -123,6 +131,8 @@ pub struct Facts {
     pub mcp: Option<Box<McpFacts>>,
     /// How many values of it stand behind handles.
     pub protected: usize,
+    /// Whether its command has not ended: this is what there was of it.
+    pub detached: bool,
 }
 
 /// A result as the tool made it. Nobody can read it: it can only be protected.
@@ -139,6 +149,8 @@ pub struct RawResult {
     answered_by: Option<Box<ClearedCall>>,
     /// What was taken out of it while it was read.
     taken: Taken,
+    /// Where that is kept, if not where the task's values are.
+    kept: Option<ProtectedValues>,
 }
 
 impl RawResult {
@@ -153,6 +165,7 @@ impl RawResult {
             facts: Box::default(),
             answered_by: None,
             taken: Taken::default(),
+            kept: None,
         }
     }
 
@@ -174,6 +187,18 @@ impl RawResult {
     /// Names the source under which it is fenced, where that is not the tool that the model called.
     pub fn from_source(mut self, source: Source) -> Self {
         self.source = Some(source);
+        self
+    }
+
+    /// Puts a text before the rest.
+    pub fn headed(mut self, mut head: String) -> Self {
+        match self.parts.first_mut() {
+            Some(RawPart::Text(first)) => {
+                head.push_str(first);
+                *first = head;
+            }
+            _ => self.parts.insert(0, RawPart::Text(head)),
+        }
         self
     }
 
@@ -201,9 +226,19 @@ impl RawResult {
         self
     }
 
+    /// Says in which registry that is kept. It is taken over into the task's when the result is protected.
+    pub fn kept_in(mut self, values: &ProtectedValues) -> Self {
+        self.kept = Some(values.clone());
+        self
+    }
+
     /// Replaces marked values by handles. A result with a malformed mark is withheld as a whole, and its handles
     /// are dropped; its values stay redacted.
     pub fn protect(mut self, values: &ProtectedValues) -> Protected {
+        if let Some(kept) = self.kept.take() {
+            let fault = values.adopt(&kept, &self.taken).err();
+            self.taken.fault = self.taken.fault.or(fault);
+        }
         let done = match self.taken.fault {
             Some(fault) => Err(fault),
             None => {
@@ -234,6 +269,12 @@ impl RawResult {
 pub struct Protected(RawResult);
 
 impl Protected {
+    /// Adds the runtime's own words, which stand after the closing marker.
+    pub fn with_note(mut self, note: RuntimeWords) -> Self {
+        self.0.note = Some(note);
+        self
+    }
+
     /// Replaces every value that the session knows to be secret.
     pub fn redact(self, redactor: &Redactor) -> Clean {
         let mut raw = self.0;

@@ -53,6 +53,11 @@ impl ProtectedStream {
         (rest, self.taken)
     }
 
+    /// What was taken out of it up to now.
+    pub fn taken(&self) -> Taken {
+        self.taken.clone()
+    }
+
     /// Whether something was malformed: what came out before is to be withheld as well.
     #[must_use]
     pub fn is_faulty(&self) -> bool {

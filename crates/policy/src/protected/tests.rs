@@ -53,14 +53,35 @@ fn a_registry_is_bounded_in_number_and_size() {
     let large = MAX_TOTAL / MAX_VALUE;
     for number in 0..large {
         let value = format!("{number:08}{}", "x".repeat(MAX_VALUE - 8));
-        assert!(values.keep(Kept::Value(secret(&value)), value.len(), &mut taken).is_ok());
+        assert!(values.keep(Kept::Value(secret(&value)), &mut taken).is_ok());
     }
-    assert_eq!(values.keep(Kept::Value(secret("y")), 1, &mut taken), Err(Withholding::TooMuch));
+    assert_eq!(values.keep(Kept::Value(secret("y")), &mut taken), Err(Withholding::TooMuch));
     values.drop_taken(&taken);
     for _ in 0..MAX_VALUES {
-        assert!(values.keep(Kept::Value(secret("y")), 1, &mut taken).is_ok());
+        assert!(values.keep(Kept::Value(secret("y")), &mut taken).is_ok());
     }
-    assert_eq!(values.keep(Kept::Value(secret("y")), 1, &mut taken), Err(Withholding::TooMuch));
+    assert_eq!(values.keep(Kept::Value(secret("y")), &mut taken), Err(Withholding::TooMuch));
+}
+
+#[test]
+fn what_a_command_of_an_ended_task_kept_apart_is_taken_over_by_the_task_that_is_shown_it_and_by_no_other() {
+    let (task, redactor) = open();
+    let apart = task.apart();
+    let mut taken = Taken::default();
+    let early = apart.take(secret("s3cret-one"), &mut taken).unwrap();
+    task.end();
+    let late = apart.take(secret("s3cret-two"), &mut taken).unwrap();
+    assert!(!redactor.is_clean("s3cret-one") && !redactor.is_clean("s3cret-two"));
+    let (next, _) = open();
+    for _ in 0..2 {
+        assert_eq!(next.adopt(&apart, &taken), Ok(()));
+        let found = [&early, &late].map(|handle| value(&next, handle));
+        assert_eq!(found, [Some("s3cret-one".to_owned()), Some("s3cret-two".to_owned())]);
+    }
+    assert_eq!((next.len(), next.lock().bytes), (2, 20));
+    assert_eq!((task.adopt(&apart, &taken), task.len()), (Err(Withholding::TooMuch), 0));
+    // A command that began where no values are taken takes none either.
+    assert_eq!(task.apart().take(secret("s3cret-three"), &mut taken), Err(Withholding::TooMuch));
 }
 
 #[test]

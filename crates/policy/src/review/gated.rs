@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use secrets::Secret;
 
 use super::{Cleared, Denial, Permit, Policy};
+use crate::background::{AtLarge, Background};
 use crate::protected::{BindingError, Bindings, ProtectedValues, Resolve};
 use crate::{Blocker, ExecutionPolicy, Gates, Operation, Stamp};
 
@@ -21,6 +22,8 @@ pub(super) struct TaskGates {
     values: ProtectedValues,
     /// Who gives the values of managed references: the session's.
     resolver: Option<Arc<dyn Resolve>>,
+    /// The session's commands at large.
+    background: Background,
 }
 
 impl TaskGates {
@@ -35,8 +38,9 @@ impl Policy {
     /// values yet: see [`Policy::with_values`].
     #[must_use]
     pub fn for_task(&self, gates: Gates) -> Self {
-        let gates = Arc::new(Mutex::new(gates));
-        let gates = TaskGates { gates, values: ProtectedValues::default(), resolver: self.gates.resolver.clone() };
+        let TaskGates { resolver, background, .. } = self.gates.clone();
+        let gates = Arc::new(Mutex::new(gates.within(background.clone())));
+        let gates = TaskGates { gates, values: ProtectedValues::default(), resolver, background };
         Self { rules: Arc::clone(&self.rules), sources: self.sources.clone(), gates }
     }
 
@@ -105,6 +109,18 @@ impl Permit {
     /// The task ran a shell command to its end, in the directory under which relative paths are taken.
     pub fn ran(&self, command: &str, succeeded: bool) {
         self.case.gates.lock().ran(command, succeeded);
+    }
+
+    /// Whether a command is one that verifies the task's work.
+    #[must_use]
+    pub fn is_verification(&self, command: &str) -> bool {
+        self.case.gates.lock().is_verification(command)
+    }
+
+    /// The command that was reviewed goes on in the background, as long as what this gives is kept: until then no task of
+    /// the session commits, and what was verified up to then counts no more.
+    pub fn at_large(&self) -> AtLarge {
+        self.case.gates.background.begin()
     }
 
     /// The registry in which the task's protected values are kept.
@@ -190,6 +206,34 @@ mod tests {
         assert_eq!(denial.blockers().first().map(|blocker| blocker.code), Some("commit_gate:not_verified"));
         renewed.mutated();
         assert!(first.confirm_commit().is_err());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_verified_while_a_command_of_the_session_is_at_large_nor_by_what_began_before_its_end() {
+        let session = Policy::new(Rules::new("/w".into()));
+        let verify = || Gates::new(StructuralAction::Factory, vec!["v".to_owned()]);
+        let (one, two) = (session.for_task(verify()), session.for_task(verify()));
+        let (first, other) = (permit(&one).await, permit(&two).await);
+        let code = |permit: &Permit| {
+            let blockers = permit.confirm_commit().err()?.blockers().to_vec();
+            blockers.first().map(|blocker| blocker.code)
+        };
+        let verified = |permit: &Permit| {
+            permit.mutated();
+            permit.ran("v", true);
+        };
+        verified(&first);
+        verified(&other);
+        assert_eq!((code(&first), code(&other)), (None, None));
+        let at_large = first.at_large();
+        verified(&other);
+        assert_eq!((code(&first), code(&other)), (Some("commit_gate:background"), Some("commit_gate:background")));
+        other.mutated();
+        drop(at_large);
+        other.ran("v", true);
+        assert_eq!((code(&first), code(&other)), (Some("commit_gate:not_verified"), Some("commit_gate:not_verified")));
+        verified(&other);
+        assert_eq!((code(&first), code(&other)), (Some("commit_gate:not_verified"), None));
     }
 
     #[tokio::test]
