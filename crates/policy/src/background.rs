@@ -36,6 +36,8 @@ pub trait Rest: Send {
 pub struct Completed {
     /// How it ended, as the end of a sentence: `exit code 0`.
     pub how: RuntimeWords,
+    /// What ran, for a reader who knows nothing of the call: data, as its result is.
+    pub command: String,
     /// Its result, as if it had been waited for.
     pub result: RawResult,
 }

@@ -60,6 +60,7 @@ fn trace_line(bencher: Bencher<'_, '_>, (bytes, values): (usize, usize)) {
         state_effect: StateEffect::Read,
         exit_code: None,
         truncated: None,
+        detached: None,
         fence_lookalikes: None,
     };
     bencher.counter(BytesCount::new(bytes)).bench_local(|| writer.append(None, event).unwrap());

@@ -39,6 +39,8 @@
 //!     trust: origin.trust(None),
 //!     lane: origin.lane(),
 //!     bytes: 5,
+//!     from_task_id: None,
+//!     from_tool_call_id: None,
 //! })?;
 //! // … events whose parent is `Some(&task)` …
 //! let key = TraceKey::load_or_create(&home)?;

@@ -48,10 +48,11 @@ pub(crate) fn ended_early<E: Failure>(stop: Stop<E>) -> Outcome {
 
 struct Waiting<F>(F);
 
-impl<F, W, E> Execution for Waiting<F>
+impl<F, W, O, E> Execution for Waiting<F>
 where
     F: FnOnce(Permit, Cancel) -> W + Send + 'static,
-    W: Future<Output = Result<RawResult, Stop<E>>> + Send + 'static,
+    W: Future<Output = Result<O, Stop<E>>> + Send + 'static,
+    O: Into<Outcome>,
     E: Failure,
 {
     fn run(self: Box<Self>, permit: Permit, cancel: Cancel) -> BoxFuture<'static, Outcome> {
@@ -59,16 +60,17 @@ where
             if cancel.is_canceled() {
                 return Outcome::NotRun(RuntimeWords::new("the call was canceled before it began"));
             }
-            (self.0)(permit, cancel).await.map_or_else(ended_early, Outcome::Ran)
+            (self.0)(permit, cancel).await.map_or_else(ended_early, Into::into)
         })
     }
 }
 
 /// An execution that waits.
-pub(crate) fn waiting<F, W, E>(work: F) -> Box<dyn Execution>
+pub(crate) fn waiting<F, W, O, E>(work: F) -> Box<dyn Execution>
 where
     F: FnOnce(Permit, Cancel) -> W + Send + 'static,
-    W: Future<Output = Result<RawResult, Stop<E>>> + Send + 'static,
+    W: Future<Output = Result<O, Stop<E>>> + Send + 'static,
+    O: Into<Outcome>,
     E: Failure,
 {
     Box::new(Waiting(work))

@@ -2,9 +2,7 @@
 //!
 //! `run` takes a [`Cleared`], so a program that no review saw cannot be started; beside it only `service` calls
 //! `sandbox::spawn`. It bounds what a process can cost the agent: time, memory for its output, disk for
-//! its log. What it writes passes first: marked values are taken out of it, then it is redacted, and only then is
-//! anything cut or kept, because a secret that a cut went through could not be recognised any more. Both streams are drained in tasks of their own, so that neither a full pipe nor a slow disk
-//! nor a process that hangs in the kernel keeps a result back for longer than the limit and the grace.
+//! its log. A process that runs can be followed to its end, or be looked at while it goes on.
 //!
 //! What a process may do while it runs is the sandbox's business.
 
@@ -14,38 +12,36 @@ mod environment;
 mod error;
 mod log;
 mod program;
+mod pump;
 mod report;
 mod runtime;
 mod service;
 mod visible;
 mod ways;
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use manifest::Resources;
-use policy::{Cancel, Cleared, Operation, ProtectedStream, ProtectedValues, Taken};
+use policy::{Cancel, Cleared, Operation, ProtectedValues, Taken};
 use sandbox::{Confinement, Exit, Limits, Process, SandboxError, Stdin};
-use secrets::{Redactor, StreamRedactor};
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::task::JoinHandle;
+use secrets::Redactor;
 use tokio::time::Instant;
 
-use crate::gateway::GatewayGrant;
-use capture::Capture;
+use crate::gateway::{GatewayGrant, OpenGateway};
 pub(crate) use capture::Captured;
 pub(crate) use containment::{Boundary, Held};
 pub use containment::{Containment, own_directory};
 pub use environment::{Directories, EnvironmentGrant, ProcessEnvironment};
 pub(crate) use error::{Halt, ProcessError};
-use log::{Log, LogEnd, LogTarget};
+use log::{LogEnd, LogTarget};
 pub(crate) use program::{executable, find};
+use pump::{Filters, Pump, lock};
+pub(crate) use report::so_far;
 pub use runtime::{Subagent, start_subagent};
 pub(crate) use service::{Service, ServiceJob, ServiceLog, serve, serve_operator};
 pub(crate) use visible::visible;
@@ -72,6 +68,9 @@ pub struct Processes {
     pub gateways: Vec<GatewayGrant>,
     /// How long one may run: `capabilities.shell.timeout_secs`.
     pub timeout: Duration,
+    /// How long a shell command is waited for before it goes on in the background: `lifecycle.shell_grace_secs`. To its
+    /// end when absent.
+    pub grace: Option<Duration>,
     /// What the session knows to be secret.
     pub redactor: Redactor,
 }
@@ -148,13 +147,44 @@ pub(crate) struct Finished {
 ///
 /// # Errors
 /// When it could not be started: nothing ran then.
-#[expect(clippy::disallowed_methods, reason = "it holds a `Cleared`")]
 pub(crate) async fn run(
     shared: &Processes,
     cleared: Cleared,
     job: Job,
     cancel: &mut Cancel,
 ) -> Result<Finished, ProcessError> {
+    Ok(match start(shared, cleared, job).await? {
+        Started::Running(running) => running.finish(cancel).await,
+        Started::Never(finished) => finished,
+    })
+}
+
+/// What came of a start.
+pub(crate) enum Started {
+    /// The process runs.
+    Running(Box<Running>),
+    /// It did not begin within its time.
+    Never(Finished),
+}
+
+/// A process that runs. Dropping it ends it, and all that it started.
+pub(crate) struct Running {
+    process: Process,
+    /// The ways out that are its own: they end with the process tree.
+    open: Vec<OpenGateway>,
+    stdout: Option<Pump>,
+    stderr: Option<Pump>,
+    held: Option<Held>,
+    limit: Duration,
+    began: Instant,
+}
+
+/// Starts what was cleared.
+///
+/// # Errors
+/// When it could not be started: nothing ran then.
+#[expect(clippy::disallowed_methods, reason = "it holds a `Cleared`")]
+pub(crate) async fn start(shared: &Processes, cleared: Cleared, job: Job) -> Result<Started, ProcessError> {
     if cleared.operation() != Operation::Execute {
         return Err(ProcessError::NotCleared);
     }
@@ -167,23 +197,47 @@ pub(crate) async fn run(
     let ways = Ways::reserve(job.gateways.iter().chain(&shared.containment.egress), &mut confinement)?;
     // A program that stops its own helper before the start is reported must not hold the call.
     let Ok(started) = tokio::time::timeout(job.timeout, sandbox::spawn(&confinement)).await else {
-        return Ok(Finished::never_began(job.timeout));
+        return Ok(Started::Never(Finished::never_began(job.timeout)));
     };
     let (mut process, enforcement) = started?;
     let held = Some(projected.held(&enforcement));
-    // They end with the process tree: this function does not return before.
-    let _open = ways.serve(std::mem::take(&mut process.listeners))?;
+    let open = ways.serve(std::mem::take(&mut process.listeners))?;
     let log = job.log.map(|call_id| LogTarget { workdir: shared.workdir.clone(), call_id });
-    let filters = || Filters {
-        protector: job.values.as_ref().map(ProtectedStream::new),
-        redactor: StreamRedactor::new(&shared.redactor),
-    };
+    let filters = || Filters::new(job.values.as_ref(), &shared.redactor);
     let stdout = process.stdout.take().map(|pipe| Pump::start(pipe, "stdout", filters(), log.clone()));
     let stderr = process.stderr.take().map(|pipe| Pump::start(pipe, "stderr", filters(), log));
-    let end = follow(&process, job.timeout, cancel).await;
-    let until = Instant::now() + PATIENCE * 2;
-    let (stdout, stderr) = (Pump::finish(stdout, until).await, Pump::finish(stderr, until).await);
-    Ok(Finished { end, stdout, stderr, held })
+    let (limit, began) = (job.timeout, Instant::now());
+    Ok(Started::Running(Box::new(Running { process, open, stdout, stderr, held, limit, began })))
+}
+
+impl Running {
+    /// Whether it outruns this time, which counts from its start: it has neither ended then nor been canceled.
+    pub(crate) async fn outruns(&self, grace: Duration, cancel: &mut Cancel) -> bool {
+        let until = self.began + grace;
+        grace < self.limit && tokio::time::timeout_at(until, ended_or_canceled(&self.process, cancel)).await.is_err()
+    }
+
+    /// What it has written by now.
+    pub(crate) async fn so_far(&mut self) -> [Stream; 2] {
+        let until = Instant::now() + PATIENCE;
+        let mut streams = [Stream::default(), Stream::default()];
+        for (stream, pump) in streams.iter_mut().zip([&mut self.stdout, &mut self.stderr]) {
+            if let Some(pump) = pump {
+                *stream = pump.so_far(until).await;
+            }
+        }
+        streams
+    }
+
+    /// Waits for its end, or brings it about: when its time is up, or when it is told to stop.
+    pub(crate) async fn finish(self: Box<Self>, cancel: &mut Cancel) -> Finished {
+        let end = follow(&self.process, (self.began, self.limit), cancel).await;
+        let until = Instant::now() + PATIENCE * 2;
+        let Self { process, open, stdout, stderr, held, .. } = *self;
+        let (stdout, stderr) = (Pump::finish(stdout, until).await, Pump::finish(stderr, until).await);
+        drop((process, open));
+        Finished { end, stdout, stderr, held }
+    }
 }
 
 impl Finished {
@@ -193,8 +247,8 @@ impl Finished {
 }
 
 /// Waits for the end, or brings it about.
-async fn follow(process: &Process, limit: Duration, cancel: &mut Cancel) -> End {
-    let early = match tokio::time::timeout(limit, ended_or_canceled(process, cancel)).await {
+async fn follow(process: &Process, (began, limit): (Instant, Duration), cancel: &mut Cancel) -> End {
+    let early = match tokio::time::timeout_at(began + limit, ended_or_canceled(process, cancel)).await {
         Ok(Some(end)) => return exited(end),
         Ok(None) => End::Canceled,
         Err(_) => End::TimedOut(limit),
@@ -225,128 +279,3 @@ fn exited(end: Result<Exit, SandboxError>) -> End {
     }
 }
 
-/// What stands between a process's output and everything that keeps it.
-struct Filters {
-    protector: Option<ProtectedStream>,
-    redactor: StreamRedactor,
-}
-
-impl Filters {
-    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let bytes = match &mut self.protector {
-            Some(protector) => protector.push(bytes),
-            None => Cow::Borrowed(bytes),
-        };
-        self.redactor.push_bytes(&bytes).into_owned()
-    }
-
-    /// Whether what came so far is to be withheld, and all that may come.
-    fn is_faulty(&self) -> bool {
-        self.protector.as_ref().is_some_and(ProtectedStream::is_faulty)
-    }
-
-    fn finish(mut self) -> (Vec<u8>, Taken) {
-        let (rest, taken) = self.protector.map(ProtectedStream::finish).unwrap_or_default();
-        let mut last = self.redactor.push_bytes(&rest).into_owned();
-        last.extend(self.redactor.finish_bytes());
-        (last, taken)
-    }
-}
-
-/// Drains one pipe.
-struct Pump {
-    kept: Arc<Mutex<Capture>>,
-    task: JoinHandle<(Option<LogEnd>, Taken)>,
-}
-
-impl Pump {
-    fn start(
-        pipe: impl AsyncRead + Unpin + Send + 'static,
-        stream: &'static str,
-        filters: Filters,
-        log: Option<LogTarget>,
-    ) -> Self {
-        let kept = Arc::new(Mutex::new(Capture::default()));
-        let keeper = Keeper { kept: Arc::clone(&kept), stream, target: log, log: None };
-        let task = tokio::spawn(drain(pipe, filters, keeper));
-        Self { kept, task }
-    }
-
-    /// What the pipe brought. A pipe that does not end in time is given up, and what came of it counts.
-    async fn finish(pump: Option<Self>, until: Instant) -> Stream {
-        let Some(Self { kept, mut task }) = pump else { return Stream::default() };
-        let (log, taken) = match tokio::time::timeout_at(until, &mut task).await {
-            Ok(ended) => ended.unwrap_or_default(),
-            Err(_) => {
-                task.abort();
-                Default::default()
-            }
-        };
-        Stream { captured: std::mem::take(&mut *lock(&kept)).finish(), log, taken }
-    }
-}
-
-async fn drain(mut pipe: impl AsyncRead + Unpin, mut filters: Filters, mut keeper: Keeper) -> (Option<LogEnd>, Taken) {
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        // A pipe that cannot be read any more has ended.
-        let count = pipe.read(&mut chunk).await.unwrap_or(0);
-        let Some(bytes) = chunk.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
-        let bytes = filters.push(bytes);
-        if filters.is_faulty() {
-            keeper.withhold().await;
-        } else {
-            keeper.keep(&bytes).await;
-        }
-    }
-    let (bytes, taken) = filters.finish();
-    if taken.is_faulty() {
-        keeper.withhold().await;
-    } else {
-        keeper.keep(&bytes).await;
-    }
-    match keeper.log {
-        Some(log) => (Some(log.finish(PATIENCE).await), taken),
-        None => (None, taken),
-    }
-}
-
-/// Puts one stream where it belongs: into memory, and into a log as soon as memory does not hold it.
-struct Keeper {
-    kept: Arc<Mutex<Capture>>,
-    stream: &'static str,
-    target: Option<LogTarget>,
-    log: Option<Log>,
-}
-
-impl Keeper {
-    async fn keep(&mut self, bytes: &[u8]) {
-        let overflowing = lock(&self.kept).overflows_with(bytes.len());
-        if let (true, None, Some(target)) = (overflowing, &self.log, &self.target) {
-            let log = Log::open(target, self.stream);
-            let before = lock(&self.kept).whole().unwrap_or_default();
-            log.push(before).await;
-            self.log = Some(log);
-        }
-        lock(&self.kept).push(bytes);
-        if let Some(log) = &self.log {
-            log.push(bytes.to_vec()).await;
-        }
-    }
-}
-
-impl Keeper {
-    /// Forgets what was kept: the result is withheld, and its log as well.
-    async fn withhold(&mut self) {
-        *lock(&self.kept) = Capture::default();
-        self.target = None;
-        if let Some(log) = &self.log {
-            log.empty().await;
-        }
-    }
-}
-
-/// A poisoned lock means that a push panicked: what was kept until then still counts.
-fn lock(kept: &Mutex<Capture>) -> std::sync::MutexGuard<'_, Capture> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
-}

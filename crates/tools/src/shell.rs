@@ -3,6 +3,9 @@
 //! A command text goes to a shell and an argument list never does: there is no form that is both, so
 //! quoting is never guessed. `shell_exec` uses `bash` where the manifest grants that program and the
 //! host has it, and `sh` otherwise.
+//!
+//! These are the tools whose commands can go on in the background: a command's output is for reading, early or late. A native
+//! tool's answer is its result, and there is none before it ends.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,18 +15,18 @@ use std::time::Duration;
 
 use fence::RuntimeWords;
 use policy::{
-    Action, ActionKind, BadInput, BindingError, Bindings, Cancel, Effect, Operation, Permit, Proposal, RawResult, Tool,
-    holds_handle,
+    Action, ActionKind, AtLarge, BadInput, BindingError, Bindings, Cancel, Completed, Detached, Effect, Operation,
+    Outcome, Permit, Proposal, ProtectedValues, RawResult, Rest, Tool, holds_handle,
 };
 use secrets::Secret;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use vocab::StateEffect;
+use vocab::{BoxFuture, StateEffect};
 
 use crate::Environment;
 use crate::definition::{About, Definition};
 use crate::execution::waiting;
-use crate::proc::{self, Halt, Job, ProcessError, Processes};
+use crate::proc::{self, Finished, Halt, Job, ProcessError, Processes, Running, Started};
 
 /// The longest time that a call may ask for, when the manifest's own is shorter.
 const MAX_TIMEOUT_SECS: u64 = 600;
@@ -38,8 +41,9 @@ pub fn shell_exec(environment: &Environment, processes: &Arc<Processes>, granted
     let description = format!(
         "Run a command text with `{shell} -c` in the working directory. It gets no input, and it is stopped after {} s unless \
          `timeoutSecs` says otherwise. What it starts in the background ends with it. Long output is shown in part, and in full \
-         in a file that the result names.{}",
+         in a file that the result names.{}{}",
         processes.timeout.as_secs(),
+        patience(processes),
         processes.containment.about
     );
     let properties = json!({
@@ -80,8 +84,9 @@ pub fn shell_exec(environment: &Environment, processes: &Arc<Processes>, granted
 pub fn shell_binary(name: &str, environment: &Environment, processes: &Arc<Processes>) -> Arc<dyn Tool> {
     let description = format!(
         "Run the program `{name}` with these arguments, without a shell: no globs, variables, pipes or redirections. It is stopped \
-         after {} s. Long output is shown in part, and in full in a file that the result names.{}",
+         after {} s. Long output is shown in part, and in full in a file that the result names.{}{}",
         processes.timeout.as_secs(),
+        patience(processes),
         processes.containment.about
     );
     let properties = json!({
@@ -118,6 +123,17 @@ pub fn shell_binary(name: &str, environment: &Environment, processes: &Arc<Proce
             timeout: host.processes.timeout,
         };
         Ok(host.proposal(action, start))
+    })
+}
+
+/// What the model is told of commands that are not waited for.
+fn patience(processes: &Processes) -> String {
+    processes.grace.map_or_else(String::new, |grace| {
+        format!(
+            " A command that has not ended after {} s goes on in the background, until its own time is up: the call's result \
+             shows what there is by then, and the end comes as a task of its own. Do not wait for it.",
+            grace.as_secs()
+        )
     })
 }
 
@@ -202,12 +218,14 @@ struct Start {
 }
 
 impl Start {
-    async fn run(self, processes: Arc<Processes>, permit: Permit, mut cancel: Cancel) -> Result<RawResult, Halt> {
+    async fn run(self, processes: Arc<Processes>, permit: Permit, mut cancel: Cancel) -> Result<Outcome, Halt> {
         let cwd = directory(permit.root(), &self.cwd)?;
         let program = proc::find(&self.program, processes.environment.search())?;
         let argv: Vec<OsString> = std::iter::once(&self.program).chain(&self.args).map(OsString::from).collect();
         let cleared = permit.confirm_process(&program, &argv, &cwd)?;
         let bound = self.bound(&processes, &permit).await?;
+        // What a command that goes on brings may be shown in another task than this one.
+        let values = permit.values().apart();
         let job = Job {
             argv,
             env: processes.environment.with_values(&bound),
@@ -216,16 +234,31 @@ impl Start {
             stdin: self.stdin,
             timeout: self.timeout,
             log: Some(permit.action().call_id().to_owned()),
-            values: Some(permit.values().clone()),
+            values: Some(values.clone()),
         };
         // A verification is the command as it is declared: here, and without an input of the agent's making.
         let plain = job.cwd == permit.root() && job.stdin.is_none() && bound.is_empty();
         permit.mutated();
-        let finished = proc::run(&processes, cleared, job, &mut cancel).await?;
-        if plain {
-            permit.ran(&self.shown, finished.succeeded());
+        let (root, names) = (permit.root().to_owned(), Names { program: self.program, shown: self.shown });
+        let mut running = match proc::start(&processes, cleared, job).await? {
+            Started::Running(running) => running,
+            Started::Never(finished) => return Ok(names.report(finished, &root).into()),
+        };
+        // What a commit waits for is waited for.
+        let grace = processes.grace.filter(|_| !(plain && permit.is_verification(&names.shown)));
+        if let Some(grace) = grace
+            && running.outruns(grace, &mut cancel).await
+        {
+            let so_far = proc::so_far(running.so_far().await, grace, &root).kept_in(&values);
+            let at_large = permit.at_large();
+            let rest = Box::new(Going { running, names, root, values, at_large });
+            return Ok(Outcome::Detached(Box::new(Detached { so_far, rest })));
         }
-        Ok(finished.report(&self.program, &self.shown, permit.root()))
+        let finished = running.finish(&mut cancel).await;
+        if plain {
+            permit.ran(&names.shown, finished.succeeded());
+        }
+        Ok(names.report(finished, &root).kept_in(&values).into())
     }
 
     /// The protected values for its environment, as the task holds them now.
@@ -236,6 +269,39 @@ impl Start {
             return Err(BindingError::NameInvalid(name.to_owned()).into());
         }
         Ok(permit.bind(&self.bindings).await?)
+    }
+}
+
+/// What a command is called in its result.
+struct Names {
+    program: String,
+    shown: String,
+}
+
+impl Names {
+    fn report(&self, finished: Finished, root: &Path) -> RawResult {
+        finished.report(&self.program, &self.shown, root)
+    }
+}
+
+/// A command that goes on. Dropping it ends it.
+struct Going {
+    running: Box<Running>,
+    names: Names,
+    root: PathBuf,
+    values: ProtectedValues,
+    at_large: AtLarge,
+}
+
+impl Rest for Going {
+    fn finish(self: Box<Self>, mut cancel: Cancel) -> BoxFuture<'static, Completed> {
+        let Self { running, names, root, values, at_large } = *self;
+        Box::pin(async move {
+            let finished = running.finish(&mut cancel).await;
+            drop(at_large);
+            let completed = finished.completed(&names.program, names.shown, &root);
+            Completed { result: completed.result.kept_in(&values), ..completed }
+        })
     }
 }
 

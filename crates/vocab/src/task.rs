@@ -102,6 +102,8 @@ pub enum TaskSource {
     A2a,
     /// A call of `spawn_subagent` in the session above.
     Parent,
+    /// A command that went on in the background and has ended.
+    Runtime,
 }
 
 /// Where a task stands, in the words of the A2A protocol.

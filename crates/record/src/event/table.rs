@@ -103,6 +103,8 @@ events! {
         trust: Trust = "`trusted` or `untrusted`, derived from the origin";
         lane: Lane = "the queue lane it waits in";
         bytes: u64 = "size of its text as it came";
+        from_task_id: Option<&'a TaskId> = "of a `completion` of the runtime's own: the task that left a command in the background";
+        from_tool_call_id: Option<CallId<'a>> = "the call that started the command";
     }
     TaskStart(TaskStart) = "task_start", "A task left the queue and its text entered the conversation." {
         task_id: &'a TaskId = "the task";
@@ -115,6 +117,8 @@ events! {
         text: Body<'a> = "its text, as the model sees it";
         traceparent: Option<&'a str> = "the W3C trace context that came with it";
         fence_lookalikes: Option<u64> = "how many look-alikes of a fence marker its text holds";
+        from_task_id: Option<&'a TaskId> = "as in `task_received`";
+        from_tool_call_id: Option<CallId<'a>> = "as in `task_received`";
     }
     RequestRouted(RequestRouted) = "request_routed", "Skills and context documents were put in order for a task. It decides no permission and no tool's existence." {
         task_id: &'a TaskId = "the task";
@@ -189,6 +193,7 @@ events! {
         state_effect: StateEffect = "`read` or `mutate`, as the tool declares";
         exit_code: Option<i32> = "the process's exit status, where a process exited";
         truncated: Option<bool> = "`true` when the result shows less than there was";
+        detached: Option<bool> = "`true` when its command went on in the background: this is what there was of it by then";
         fence_lookalikes: Option<u64> = "how many look-alikes of a fence marker the result holds";
     }
     SkillCall(SkillCall) = "skill_call", "The model read a skill. Its text is the capsule author's own and not fenced." {
@@ -201,7 +206,7 @@ events! {
         duration_ms: u64 = "how long it took";
         status: CallStatus = "`ok` or `error`";
     }
-    Shell(Shell) = "shell", "A process of a tool call ended." {
+    Shell(Shell) = "shell", "A process of a tool call ended. One that went on in the background may end after its task." {
         turn: u32 = "the turn within the task, from 0";
         task_id: &'a TaskId = "the task";
         tool_call_id: CallId<'a> = "the provider's id of the call";

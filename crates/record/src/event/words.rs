@@ -149,6 +149,7 @@ impl Field for TaskSource {
             Self::Cli => "cli",
             Self::A2a => "a2a",
             Self::Parent => "parent",
+            Self::Runtime => "runtime",
         });
     }
 }

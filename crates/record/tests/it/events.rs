@@ -56,7 +56,18 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             ..support::start()
         }
         .into(),
-        TaskReceived { task_id, context_id, source, origin, trust, lane, bytes: 5 }.into(),
+        TaskReceived {
+            task_id,
+            context_id,
+            source,
+            origin,
+            trust,
+            lane,
+            bytes: 5,
+            from_task_id: some(full, task_id),
+            from_tool_call_id: some(full, CallId("toolu_1")),
+        }
+        .into(),
         TaskStart {
             source,
             origin,
@@ -64,6 +75,8 @@ fn write_beginning(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
             lane,
             traceparent: some(full, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
             fence_lookalikes: some(full, 2),
+            from_task_id: some(full, task_id),
+            from_tool_call_id: some(full, CallId("toolu_1")),
             ..support::task_start(task_id, context_id, message_id)
         }
         .into(),
@@ -130,6 +143,7 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
         ToolCallEvent {
             exit_code: some(full, -1),
             truncated: some(full, true),
+            detached: some(full, true),
             fence_lookalikes: some(full, 1),
             status: CallStatus::Error,
             state_effect: StateEffect::Mutate,

@@ -119,6 +119,8 @@ pub(crate) fn task_start<'a>(
         text: Body::Text("read \"a.txt\"\n"),
         traceparent: None,
         fence_lookalikes: None,
+        from_task_id: None,
+        from_tool_call_id: None,
     }
 }
 
@@ -159,6 +161,7 @@ pub(crate) fn tool_call<'a>(task_id: &'a TaskId, input: &'a Value, output: &'a s
         state_effect: StateEffect::Read,
         exit_code: None,
         truncated: None,
+        detached: None,
         fence_lookalikes: None,
     }
 }
@@ -214,5 +217,7 @@ pub(crate) fn received<'a>(task_id: &'a TaskId, context_id: &'a ContextId) -> Ta
         trust: Trust::Untrusted,
         lane: Lane::Background,
         bytes: 5,
+        from_task_id: None,
+        from_tool_call_id: None,
     }
 }

@@ -10,7 +10,7 @@ pub(crate) const SHOWN: usize = 256 * 1024;
 const HALF: usize = SHOWN / 2;
 
 /// What was seen of one stream so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,

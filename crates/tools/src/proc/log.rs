@@ -54,6 +54,8 @@ pub(crate) enum LogEnd {
 pub(crate) enum Logged {
     /// All of it.
     Whole,
+    /// All that there is, and all that comes.
+    Growing,
     /// So many bytes: the cap.
     Capped(u64),
     /// So many bytes, because a write failed.
@@ -115,6 +117,14 @@ impl Log {
     pub(super) async fn empty(&self) {
         if let Self::Writing { chunks, .. } = self {
             let _ = chunks.send(Chunk::Empty).await;
+        }
+    }
+
+    /// Where it stands while it is written.
+    pub(super) fn so_far(&self) -> LogEnd {
+        match self {
+            Self::Off(reason) => LogEnd::NotOpened(reason.clone()),
+            Self::Writing { path, .. } => LogEnd::Opened { path: path.clone(), logged: Logged::Growing },
         }
     }
 

@@ -6,9 +6,10 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use fence::RuntimeWords;
-use policy::{Facts, RawResult, ShellFacts, Taken};
+use policy::{Completed, Facts, RawResult, ShellFacts, Taken};
 use sandbox::{Class, Exit};
 
 use crate::show::bytes;
@@ -38,6 +39,13 @@ impl Finished {
         let result =
             if self.may_not_have_started() { result.with_note(RuntimeWords::new(NOT_STARTED)) } else { result };
         result.with_facts(self.facts(program, command)).with_taken(self.taken())
+    }
+
+    /// The same for one that was not waited for.
+    pub(crate) fn completed(self, program: &str, command: String, root: &Path) -> Completed {
+        let how = RuntimeWords::new("").echo(&self.end.words());
+        let result = self.report(program, &command, root);
+        Completed { how, command, result }
     }
 
     /// What was taken out of its output, for the result that is made of it.
@@ -95,36 +103,62 @@ impl End {
 }
 
 impl Stream {
-    /// Appends the stream under its label; nothing when it is empty.
+    /// Appends the stream under its label; nothing when it is empty and nothing more comes.
     pub(crate) fn section(&self, label: &str, root: &Path, text: &mut String) {
         let captured = &self.captured;
-        if captured.total == 0 {
+        let grows = self.log.as_ref().is_some_and(LogEnd::grows);
+        if captured.total == 0 && !grows {
             return;
         }
-        if captured.omitted == 0 {
-            let _ = writeln!(text, "{label}:");
+        text.push_str(label);
+        if captured.omitted > 0 {
+            let (first, last) = (bytes(length(&captured.head)), bytes(length(&captured.tail)));
+            let _ = write!(text, ", its first {first} and its last {last}");
+        }
+        let rest = match &self.log {
+            Some(log) if grows || captured.omitted > 0 => Some(log.words(root)),
+            None if captured.omitted > 0 => Some("the rest was not kept".to_owned()),
+            Some(_) | None => None,
+        };
+        text.push_str(&rest.map_or_else(|| ":\n".to_owned(), |rest| format!(" ({rest}):\n")));
+        if captured.total > 0 {
             push_line(text, &visible(&captured.head));
-            return;
         }
-        let _ = writeln!(
-            text,
-            "{label}, its first {} and its last {} ({}):",
-            bytes(length(&captured.head)),
-            bytes(length(&captured.tail)),
-            self.log.as_ref().map_or_else(|| "the rest was not kept".to_owned(), |end| end.words(root))
-        );
-        push_line(text, &visible(&captured.head));
-        let _ = writeln!(text, "[... {} left out ...]", bytes(captured.omitted));
-        push_line(text, &visible(&captured.tail));
+        if captured.omitted > 0 {
+            let _ = writeln!(text, "[... {} left out ...]", bytes(captured.omitted));
+            push_line(text, &visible(&captured.tail));
+        }
     }
 }
 
+/// The result of a command that is not waited for any longer: what there is of it by now.
+pub(crate) fn so_far([mut stdout, mut stderr]: [Stream; 2], grace: Duration, root: &Path) -> RawResult {
+    let mut text = format!(
+        "still running after {} s; stdout {}, stderr {} by now\n",
+        grace.as_secs(),
+        bytes(stdout.captured.total),
+        bytes(stderr.captured.total)
+    );
+    stdout.section("stdout", root, &mut text);
+    stderr.section("stderr", root, &mut text);
+    let truncated = stdout.captured.omitted > 0 || stderr.captured.omitted > 0;
+    let mut taken = std::mem::take(&mut stdout.taken);
+    taken.join(std::mem::take(&mut stderr.taken));
+    let facts = Facts { truncated, detached: true, ..Facts::default() };
+    RawResult::ok(text).with_facts(facts).with_taken(taken)
+}
+
 impl LogEnd {
+    fn grows(&self) -> bool {
+        matches!(self, Self::Opened { logged: Logged::Growing, .. })
+    }
+
     /// Where the full output is, in words.
     fn words(&self, root: &Path) -> String {
         let name = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
         match self {
             Self::NotOpened(reason) => format!("the full output could not be kept: {reason}"),
+            Self::Opened { path, logged: Logged::Growing } => format!("all of it goes to {}", name(path)),
             Self::Opened { path, logged: Logged::Whole } => format!("the full output is in {}", name(path)),
             Self::Opened { path, logged: Logged::Capped(size) } => {
                 format!("the first {} are in {}, the largest size that is kept", bytes(*size), name(path))

@@ -94,6 +94,7 @@ impl Ward {
             containment: Containment::advisory(),
             gateways: Vec::new(),
             timeout: Duration::from_secs(50),
+            grace: None,
             redactor,
         });
         let environment = Environment::open(&work).unwrap();

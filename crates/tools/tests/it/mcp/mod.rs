@@ -103,6 +103,7 @@ impl Stage {
             containment,
             gateways: Vec::new(),
             timeout: DEADLINE,
+            grace: None,
             redactor: redactor.clone(),
         });
         let boundaries = Arc::new(InMemory::empty());

@@ -5,6 +5,7 @@
 //! open: an event, not a guess. The deadline around each call only turns a hang into a failure.
 
 mod commit;
+mod detached;
 pub(crate) mod git;
 mod logs;
 pub(crate) mod native;
@@ -76,6 +77,7 @@ impl Host {
             containment: Containment::advisory(),
             gateways: Vec::new(),
             timeout,
+            grace: None,
             redactor,
         };
         let environment = Environment::open(&work).unwrap();
