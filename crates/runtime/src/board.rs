@@ -9,6 +9,7 @@ use secrets::Redactor;
 use tokio::sync::oneshot;
 use vocab::{ContextId, Lane, Origin, TaskId, TaskSource, TaskState, TraceContext, Trust};
 
+use crate::background::Late;
 use crate::lifecycle::{Acceptance, Lifecycle};
 use crate::stop::{StopSignal, Stopper, stop_pair};
 use crate::{Caller, StopCause};
@@ -65,6 +66,8 @@ pub(crate) struct Work {
     pub(crate) continues: bool,
     /// The word for what it is for; never an untrusted sender's.
     pub(crate) action: Option<String>,
+    /// What it tells of a command that went on in the background, if it tells of one.
+    pub(crate) late: Option<Box<Late>>,
     pub(crate) stop: StopSignal,
 }
 
@@ -142,7 +145,7 @@ impl Board {
             Acceptance::Queue => waiting,
         } + usize::from(self.active.is_some());
         match (source, lifecycle.acceptance) {
-            (TaskSource::Cli | TaskSource::Parent, _) => Ok(()),
+            (TaskSource::Cli | TaskSource::Parent | TaskSource::Runtime, _) => Ok(()),
             (TaskSource::A2a, Acceptance::None) => {
                 Err("this capsule takes no tasks at its address (`lifecycle.task_acceptance: none`)".to_owned())
             }
@@ -164,7 +167,7 @@ impl Board {
         if claims {
             self.claim(&view.context, view.owner);
         }
-        if let Some(RunsAs { source, traceparent, continues, action }) = runs {
+        if let Some(RunsAs { source, traceparent, continues, action, late }) = runs {
             let lane = view.origin.lane();
             let work = Work {
                 task: view.id.clone(),
@@ -177,6 +180,7 @@ impl Board {
                 traceparent,
                 continues,
                 action,
+                late,
                 stop,
             };
             self.lanes.entry(lane).or_default().push_back(work);
@@ -368,12 +372,13 @@ impl TaskView {
 }
 
 /// How a task that waits will run.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct RunsAs {
     pub(crate) source: TaskSource,
     pub(crate) traceparent: Option<TraceContext>,
     pub(crate) continues: bool,
     pub(crate) action: Option<String>,
+    pub(crate) late: Option<Box<Late>>,
 }
 
 /// What there is to say with a state.
@@ -425,7 +430,7 @@ mod tests {
     fn comes(board: &mut Board, owner: Caller, context: &ContextId) -> TaskId {
         let view = TaskView { owner, context: context.clone(), state: TaskState::Submitted, ..ended("x") };
         let id = view.id.clone();
-        let runs = RunsAs { source: TaskSource::A2a, traceparent: None, continues: true, action: None };
+        let runs = RunsAs { source: TaskSource::A2a, traceparent: None, continues: true, action: None, late: None };
         board.enter(view, Some(runs));
         id
     }

@@ -4,6 +4,7 @@
 //! reviewed in order, may run at the same time, and are recorded in order. A tool that panics costs its
 //! own call an error and nothing else.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fence::{RuntimeWords, Source};
@@ -12,6 +13,7 @@ use record::Error as RecordError;
 use tokio::task::JoinHandle;
 use vocab::{Arguments, Message, StateEffect, ToolCall};
 
+use crate::background::{self, Way};
 use crate::handle::Shared;
 use crate::inquiry::inquire;
 use crate::outbox::{Ending, Place};
@@ -24,7 +26,7 @@ use crate::{Frame, summary};
 pub(crate) struct Desk<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) policy: &'a Policy,
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a Arc<Shared>,
 }
 
 /// A call on its way.
@@ -132,6 +134,13 @@ async fn land(
                 let question = question.protect(desk.policy.values());
                 let (next, took) = inquire(desk.shared, place, call, question, cancel).await?;
                 (outcome, duration) = (next, duration.saturating_add(took));
+            }
+            Outcome::Detached(detached) => {
+                let so_far = (effect, duration);
+                match background::detach(desk, (place, call), *detached, so_far, cancel).await? {
+                    Way::On(message) => return Ok(message),
+                    Way::Waited(result, took) => (outcome, duration) = (Outcome::Ran(result), took),
+                }
             }
             Outcome::Ran(raw) => {
                 break raw.protect(desk.policy.values()).redact(&redactor).fence(&Source::tool(&call.name));

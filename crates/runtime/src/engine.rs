@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fence::{ModelText, Source, Unfenced};
-use policy::{Gates, Policy, ProtectedValues, StructuralAction, TaskIdentity};
+use policy::{Gates, Policy, ProtectedValues, Shown, StructuralAction, TaskIdentity};
 use record::{
-    Body, Capture, ConversationWriter, Digest, Error as RecordError, Home, Reopened, RequestRouted, SessionEnd,
+    Body, CallId, Capture, ConversationWriter, Digest, Error as RecordError, Home, Reopened, RequestRouted, SessionEnd,
     SessionStart, TaskStart, TraceKey, TraceOptions, TraceWriter,
 };
 use secrets::{Redactor, Vault};
@@ -19,6 +19,7 @@ use vocab::{
     Trust,
 };
 
+use crate::background::{Cause, Jobs, Late};
 use crate::board::{Board, Said, Work};
 use crate::compaction::Compaction;
 use crate::control::{Control, ControlDeclared, DriverChoice};
@@ -36,7 +37,7 @@ use crate::subagent::{Delegation, Ended, FINISH, Family, Finish, ParentLink};
 use crate::switch::SwitchDriver;
 use crate::talk::Talk;
 use crate::telemetry::{Span, Telemetry};
-use crate::{Caller, Claim, Observer};
+use crate::{Artifact, Caller, Claim, Frame, Observer};
 
 /// Everything that a session is made of.
 pub struct Setup {
@@ -268,8 +269,10 @@ impl Session {
             description: setup.description,
             lifecycle: setup.lifecycle,
         };
-        let (board, home, clock, wake) = (Mutex::new(knowing(setup.contexts)), setup.home, setup.clock, Notify::new());
-        let shared = Arc::new(Shared { info, outbox, control, home, clock, start, board, wake });
+        let (board, home, clock) = (Mutex::new(knowing(setup.contexts)), setup.home, setup.clock);
+        let wake = Arc::new(Notify::new());
+        let jobs = Jobs::new(&wake);
+        let shared = Arc::new(Shared { info, outbox, control, home, clock, start, board, wake, jobs });
         Ok(Self {
             fixed,
             shared,
@@ -323,11 +326,17 @@ impl Session {
     }
 
     /// Runs tasks, one after the other, until the lifecycle or a stop ends the session; tells of each as
-    /// it ends.
+    /// it ends. Commands in the background have ended by then.
     ///
     /// # Errors
     /// [`RecordError`] when a record cannot be written: the task has stopped then, and so should the session.
     pub async fn serve(&mut self, report: &mut dyn FnMut(&TaskReport)) -> Result<(), RecordError> {
+        let served = self.work(report).await;
+        self.shared.jobs.stop(None).await;
+        served
+    }
+
+    async fn work(&mut self, report: &mut dyn FnMut(&TaskReport)) -> Result<(), RecordError> {
         let shared = Arc::clone(&self.shared);
         while let Some(work) = shared.next(self.tasks).await? {
             let opened = ConversationWriter::open(&shared.home, &work.context, shared.outbox.redactor().clone());
@@ -373,7 +382,7 @@ impl Session {
     /// Runs one task to its end.
     async fn run(
         &mut self,
-        shared: &Shared,
+        shared: &Arc<Shared>,
         mut work: Work,
         opened: Result<Reopened, RecordError>,
     ) -> Result<TaskReport, RecordError> {
@@ -381,12 +390,20 @@ impl Session {
         let mut stop = work.stop.clone();
         // More may be known to be secret than when the task came.
         work.text = shared.outbox.redactor().redact(&work.text).as_str().into();
-        let route = Route::find(&self.fixed.guidance, work.action.as_deref(), &work.text);
-        let mut message = Message::user(task_text(&work));
+        let late = work.late.take();
+        let mut message = match &late {
+            Some(late) => late.message(shared.outbox.redactor()),
+            None => Message::user(task_text(&work)),
+        };
+        let result = message.content.get(1..).unwrap_or_default().to_vec();
+        // What a command wrote is no request.
+        let request = late.as_ref().map_or(&*work.text, |late| late.words.as_str());
+        let route = Route::find(&self.fixed.guidance, work.action.as_deref(), request);
         let note = route.as_ref().and_then(Route::note);
         let note = note.filter(|note| shared.outbox.redactor().is_clean(note.as_str()));
         message.content.extend(note.map(|note| Part::Text(ModelText::runtime(note))));
-        let place = self.start_task(shared, &work, &message, route.as_ref())?;
+        let from = late.as_ref().map(|late| &late.from);
+        let place = self.start_task(shared, (&work, from), &message, route.as_ref())?;
         let (record, history) = match opened {
             Ok(opened) => (opened.writer, opened.messages),
             Err(error) => return self.unopened(shared, &place, &error),
@@ -395,8 +412,11 @@ impl Session {
         let mut talk = Talk::new(&self.fixed, record, history, shared.outbox.redactor().clone());
         talk.append(&message)?;
         shared.state(&work.task, TaskState::Working, Said::default());
+        let values = match late {
+            Some(late) => tell(shared, &place, *late, result),
+            None => ProtectedValues::new(identity(shared, &work), shared.outbox.redactor().clone()),
+        };
         let action = work.action.as_deref().map(StructuralAction::named).unwrap_or_default();
-        let values = ProtectedValues::new(identity(shared, &work), shared.outbox.redactor().clone());
         let gates = Gates::new(action, self.fixed.verify.clone());
         let policy = self.fixed.policy.for_task(gates).with_values(values.clone());
         let changes = policy.clone();
@@ -406,6 +426,10 @@ impl Session {
         // However it ended, and whoever still holds a permit of it.
         values.end();
         let end = end?;
+        if end.status == EndStatus::Canceled {
+            // What it started is a part of it.
+            shared.jobs.stop(Some(&work.task)).await;
+        }
         shared.leave(&work.context);
         let report = run.finish(end)?;
         self.tally.add(report.tally);
@@ -417,7 +441,7 @@ impl Session {
     fn start_task(
         &self,
         shared: &Shared,
-        work: &Work,
+        (work, from): (&Work, Option<&Cause>),
         message: &Message,
         route: Option<&Route<'_>>,
     ) -> Result<Place, RecordError> {
@@ -433,6 +457,8 @@ impl Session {
             text: Body::Parts(&message.content),
             traceparent: came_with.as_deref(),
             fence_lookalikes: lookalikes(&message.content),
+            from_task_id: from.map(|from| &from.task),
+            from_tool_call_id: from.map(|from| CallId(&from.call)),
         };
         let above = work.traceparent.unwrap_or(self.span);
         let span = Span { context: above.child(), parent: Some(above.span_id), took: Duration::ZERO };
@@ -466,6 +492,17 @@ fn open_trace(setup: &Setup) -> Result<TraceWriter, RecordError> {
         clock: Arc::clone(&setup.clock),
     };
     TraceWriter::create(&setup.home.trace_path(&setup.session), options)
+}
+
+/// Shows the result that a task tells of, as the model reads it. Its command's place is free from here on.
+fn tell(shared: &Shared, place: &Place, late: Late, parts: Vec<Part>) -> ProtectedValues {
+    let Late { from, tool, shown, duration, values, slot, .. } = late;
+    drop(slot);
+    let shown = Shown { parts, ..shown };
+    let (fence_source, duration) = (shown.fence(), Some(duration));
+    let artifact = Artifact { tool_name: &tool, tool_call_id: &from.call, fence_source, shown: &shown, duration };
+    shared.outbox.frame(place, &Frame::Artifact(artifact));
+    values
 }
 
 /// A board on which conversations of before are the operator's.

@@ -7,10 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use record::{Body, ConversationWriter, Error as RecordError, Home, TaskEnd, TaskReceived};
+use record::{Body, CallId, ConversationWriter, Error as RecordError, Home, TaskEnd, TaskReceived};
 use tokio::sync::{Notify, oneshot};
-use vocab::{Clock, ContextId, EndStatus, EventId, SessionId, TaskId, TaskSource, TaskState, TraceContext, Trust};
+use vocab::{
+    Clock, ContextId, EndStatus, EventId, Origin, SessionId, TaskId, TaskSource, TaskState, TraceContext, Trust,
+};
 
+use crate::background::{Heir, Jobs, Late};
 use crate::board::{Answer, Board, Canceled, RunsAs, Said, TaskView, Work};
 use crate::control::Control;
 use crate::lifecycle::{Acceptance, AfterTask, Lifecycle};
@@ -101,7 +104,9 @@ pub(crate) struct Shared {
     pub(crate) start: EventId,
     pub(crate) board: Mutex<Board>,
     /// Wakes the session when there is something to do.
-    pub(crate) wake: Notify,
+    pub(crate) wake: Arc<Notify>,
+    /// Its commands that go on in the background.
+    pub(crate) jobs: Arc<Jobs>,
 }
 
 /// A session from outside.
@@ -241,41 +246,79 @@ impl Shared {
 
     pub(crate) fn submit(&self, caller: Caller, new: NewTask) -> Result<TaskView, RequestError> {
         let (origin, trust) = caller.derive(new.claim);
-        let mut board = self.board();
+        let board = self.board();
         let (context, known) = self.context(&board, caller, new.context)?;
         // An operator who names a conversation at the start means to go on with it.
         let continues = known && (self.info.lifecycle.threaded || new.source == TaskSource::Cli);
-        let refusal = board.admits(&self.info.lifecycle, new.source, origin.lane()).err();
-        let now = self.clock.now_ms();
         let bytes = u64::try_from(new.text.len()).unwrap_or(u64::MAX);
         let view = TaskView {
-            id: TaskId::new(),
+            message_id: new.message_id.map(|id| self.outbox.redactor().redact(&id).as_str().into()),
+            text: self.outbox.redactor().redact_owned(new.text).into_string().into(),
+            ..self.view((TaskId::new(), context), (origin, trust), caller)
+        };
+        let action = new.action.filter(|_| trust == Trust::Trusted);
+        let (source, traceparent) = (new.source, new.traceparent);
+        let runs = RunsAs { source, traceparent, continues, action, late: None };
+        Ok(self.enter(board, view, runs, bytes)?)
+    }
+
+    /// Hands in the task that tells of a command. It is whose task started the command, and of its class: the runtime itself
+    /// sends it.
+    pub(crate) fn complete(&self, heir: Heir, late: Late) -> Result<TaskView, RecordError> {
+        let Heir { id, context, owner, trust } = heir;
+        let text: Arc<str> = late.text().into();
+        let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let origin = Origin::Completion;
+        let view = TaskView { text, ..self.view((id, context), (origin, origin.trust(Some(trust))), owner) };
+        let continues = self.info.lifecycle.threaded;
+        let late = Some(Box::new(late));
+        let runs = RunsAs { source: TaskSource::Runtime, traceparent: None, continues, action: None, late };
+        self.enter(self.board(), view, runs, bytes)
+    }
+
+    fn view(&self, (id, context): (TaskId, ContextId), (origin, trust): (Origin, Trust), owner: Caller) -> TaskView {
+        let now = self.clock.now_ms();
+        TaskView {
+            id,
             context,
             state: TaskState::Submitted,
             message: None,
             response: None,
-            message_id: new.message_id.map(|id| self.outbox.redactor().redact(&id).as_str().into()),
-            text: self.outbox.redactor().redact_owned(new.text).into_string().into(),
+            message_id: None,
+            text: "".into(),
             origin,
             trust,
-            owner: caller,
+            owner,
             created_ms: now,
             updated_ms: now,
-        };
+        }
+    }
+
+    /// Puts a task on record and on the board, if it is let in.
+    fn enter(
+        &self,
+        mut board: MutexGuard<'_, Board>,
+        view: TaskView,
+        runs: RunsAs,
+        bytes: u64,
+    ) -> Result<TaskView, RecordError> {
+        let lane = view.origin.lane();
+        let refusal = board.admits(&self.info.lifecycle, runs.source, lane).err();
+        let from = runs.late.as_ref().map(|late| &late.from);
         let received = TaskReceived {
             task_id: &view.id,
             context_id: &view.context,
-            source: new.source,
-            origin,
-            trust,
-            lane: origin.lane(),
+            source: runs.source,
+            origin: view.origin,
+            trust: view.trust,
+            lane,
             bytes,
+            from_task_id: from.map(|from| &from.task),
+            from_tool_call_id: from.map(|from| CallId(&from.call)),
         };
         // The board stays locked meanwhile: what is told to be there is on record.
         self.outbox.event(Some(&self.start), received)?;
         let id = view.id.clone();
-        let action = new.action.filter(|_| trust == Trust::Trusted);
-        let runs = RunsAs { source: new.source, traceparent: new.traceparent, continues, action };
         board.enter(view.clone(), refusal.is_none().then_some(runs));
         self.outbox.stream().publish(Some((id.clone(), view.context.clone())), submitted());
         if let Some(reason) = refusal {
@@ -285,6 +328,12 @@ impl Shared {
         drop(board);
         self.wake.notify_one();
         Ok(view)
+    }
+
+    /// Whose a task is, and its class; of one that is not known any more, nobody's.
+    pub(crate) fn sender(&self, task: &TaskId) -> (Caller, Trust) {
+        let board = self.board();
+        board.view(task).map_or((Caller::Anonymous, Trust::Untrusted), |view| (view.owner, view.trust))
     }
 
     /// The conversation of a new task, and whether it was named. One that lies in the home
@@ -359,7 +408,8 @@ impl Shared {
                 }
                 let over = tasks_done > 0 && self.info.lifecycle.after_task == AfterTask::Exit;
                 let idle_for_ever = self.info.lifecycle.acceptance == Acceptance::None;
-                if over || idle_for_ever {
+                // What goes on in the background brings a task yet.
+                if (over || idle_for_ever) && self.jobs.is_empty() {
                     board.close();
                     return Ok(None);
                 }

@@ -16,6 +16,7 @@
 //! assert_eq!(task.step(Event::Estimated(estimate), &any), [Effect::Infer { turn: 0 }]);
 //! ```
 
+mod background;
 mod board;
 mod caller;
 mod compaction;

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use policy::{Action, Denial, Phase, Shown, Target};
+use policy::{Action, Denial, Facts, Phase, Shown, Target};
 use record::{
     ActionReview, Body, CallDenied, CallId, CallStatus, Error as RecordError, Event, McpCall, ReviewPhase,
     ReviewTarget, SessionEnd, Shell, SkillCall, TargetOf, ToolCallEvent, TraceKey, TraceWriter, Verdict,
@@ -198,10 +198,21 @@ impl Outbox {
         shown: Shown,
         ending: &Ending<'_>,
     ) -> Result<Message, RecordError> {
-        match ending {
+        self.told(place, call, shown, ending).map(|(message, _)| message)
+    }
+
+    /// As [`result`](Self::result), with the line that was written.
+    pub(crate) fn told(
+        &self,
+        place: &Place,
+        call: &ToolCall,
+        shown: Shown,
+        ending: &Ending<'_>,
+    ) -> Result<(Message, EventId), RecordError> {
+        let line = match ending {
             Ending::Ran { effect, skill, duration } => self.ran(place, call, &shown, (*effect, *skill, *duration))?,
             Ending::Denied { reason, denial } => self.denied(place, call, &shown, reason, *denial)?,
-        }
+        };
         let duration = match ending {
             Ending::Ran { duration, .. } => Some(*duration),
             Ending::Denied { .. } => None,
@@ -210,7 +221,7 @@ impl Outbox {
         let artifact =
             Artifact { tool_name: &call.name, tool_call_id: &call.id, fence_source, shown: &shown, duration };
         self.frame(place, &Frame::Artifact(artifact));
-        Ok(Message::tool_result(&call.id, shown.is_error, shown.parts))
+        Ok((Message::tool_result(&call.id, shown.is_error, shown.parts), line))
     }
 
     fn ran(
@@ -219,7 +230,7 @@ impl Outbox {
         call: &ToolCall,
         shown: &Shown,
         (effect, skill, duration): (StateEffect, bool, Duration),
-    ) -> Result<(), RecordError> {
+    ) -> Result<EventId, RecordError> {
         let status = if shown.is_error { CallStatus::Error } else { CallStatus::Ok };
         let duration_ms = millis(duration);
         let (turn, task_id, tool_call_id) = (place.turn, &place.task, CallId(&call.id));
@@ -228,7 +239,7 @@ impl Outbox {
         if skill {
             let tool_name = &call.name;
             let event = SkillCall { turn, task_id, tool_name, tool_call_id, input, output, duration_ms, status };
-            return self.measured(Some(&place.parent), event, span).map(drop);
+            return self.measured(Some(&place.parent), event, span);
         }
         let line = self.measured(
             Some(&place.parent),
@@ -244,27 +255,13 @@ impl Outbox {
                 state_effect: effect,
                 exit_code: shown.facts.exit_code,
                 truncated: shown.facts.truncated.then_some(true),
+                detached: shown.facts.detached.then_some(true),
                 fence_lookalikes: lookalikes(&shown.parts),
             },
             span,
         )?;
-        if let Some(shell) = &shown.facts.shell {
-            let unmasked: Vec<&str> = shell.unmasked.iter().map(String::as_str).collect();
-            let event = Shell {
-                turn,
-                task_id,
-                tool_call_id,
-                binary: &shell.binary,
-                command: Body::Text(&shell.command),
-                exit_code: shown.facts.exit_code,
-                bytes: shell.bytes,
-                containment: shell.containment,
-                enforcement: shell.enforcement(),
-                unmasked_rules: Some(unmasked.as_slice()).filter(|rules| !rules.is_empty()),
-                duration_ms,
-            };
-            self.event(Some(&line), event)?;
-        }
+        let place = Place { parent: line, ..place.clone() };
+        self.process_ended(&place, call, &shown.facts, duration)?;
         if let Some(mcp) = &shown.facts.mcp {
             let event = McpCall {
                 turn,
@@ -278,9 +275,35 @@ impl Outbox {
                 protected: u64::try_from(shown.facts.protected).unwrap_or(u64::MAX),
                 duration_ms: u64::try_from(mcp.took.as_millis()).unwrap_or(u64::MAX),
             };
-            self.event(Some(&line), event)?;
+            self.event(Some(&place.parent), event)?;
         }
-        Ok(())
+        Ok(place.parent)
+    }
+
+    /// Records the end of a call's process, if it had one.
+    pub(crate) fn process_ended(
+        &self,
+        place: &Place,
+        call: &ToolCall,
+        facts: &Facts,
+        duration: Duration,
+    ) -> Result<(), RecordError> {
+        let Some(shell) = &facts.shell else { return Ok(()) };
+        let unmasked: Vec<&str> = shell.unmasked.iter().map(String::as_str).collect();
+        let event = Shell {
+            turn: place.turn,
+            task_id: &place.task,
+            tool_call_id: CallId(&call.id),
+            binary: &shell.binary,
+            command: Body::Text(&shell.command),
+            exit_code: facts.exit_code,
+            bytes: shell.bytes,
+            containment: shell.containment,
+            enforcement: shell.enforcement(),
+            unmasked_rules: Some(unmasked.as_slice()).filter(|rules| !rules.is_empty()),
+            duration_ms: millis(duration),
+        };
+        self.event(Some(&place.parent), event).map(drop)
     }
 
     fn denied(
@@ -290,7 +313,7 @@ impl Outbox {
         shown: &Shown,
         reason: &str,
         denial: Option<&Denial>,
-    ) -> Result<(), RecordError> {
+    ) -> Result<EventId, RecordError> {
         let phase = match denial.map(Denial::phase) {
             Some(Phase::Execute) => ReviewPhase::Execute,
             Some(Phase::Propose) | None => ReviewPhase::Propose,
@@ -308,7 +331,7 @@ impl Outbox {
             input: input(call),
             output: Body::Parts(&shown.parts),
         };
-        self.event(Some(&place.parent), event).map(drop)
+        self.event(Some(&place.parent), event)
     }
 }
 

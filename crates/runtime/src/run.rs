@@ -4,6 +4,7 @@
 //! them. A stop is raced with whatever is being waited for: an answer is given up, tools are told and waited for.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use policy::{Policy, cancel_pair};
@@ -29,7 +30,7 @@ use crate::telemetry::Span;
 /// One task under way.
 pub(crate) struct Run<'s> {
     pub(crate) fixed: &'s Fixed,
-    pub(crate) shared: &'s Shared,
+    pub(crate) shared: &'s Arc<Shared>,
     pub(crate) talk: Talk,
     /// What its calls may do, with the gates of this task.
     policy: Policy,
@@ -52,7 +53,7 @@ impl<'s> Run<'s> {
     /// A task that begins at `place`, under the line of its start, with a message that is in the conversation.
     pub(crate) fn new(
         fixed: &'s Fixed,
-        shared: &'s Shared,
+        shared: &'s Arc<Shared>,
         (talk, policy): (Talk, Policy),
         (place, message, trust): (Place, MessageId, Trust),
         meter: &'s mut Meter,

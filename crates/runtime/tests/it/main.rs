@@ -2,6 +2,7 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that meets what it does not expect fails at that place")]
 
+mod background;
 mod compaction;
 mod control;
 mod engine;
