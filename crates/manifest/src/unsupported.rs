@@ -15,11 +15,9 @@ enum When {
     Declared,
     /// The value is this word.
     Is(&'static str),
-    /// The value is another word than this.
-    IsNot(&'static str),
 }
 
-use When::{Declared, Is, IsNot};
+use When::{Declared, Is};
 
 /// Field, with `[]` for each item of a list; when it counts; what is missing.
 const ROWS: &[(&str, When, &str)] = &[
@@ -28,7 +26,6 @@ const ROWS: &[(&str, When, &str)] = &[
     ("inference.transport", Is("process"), "coding CLIs are not run as the loop"),
     ("capabilities.peer_fetch", Declared, "files of other capsules are not fetched"),
     ("capabilities.peers", Declared, "other capsules are not called"),
-    ("lifecycle.shell_grace_secs", IsNot("0"), "commands do not go on in the background"),
     ("exports", Declared, "files are not shared"),
 ];
 
@@ -44,7 +41,6 @@ pub(crate) fn refusal(field: &str, word: Option<&str>) -> Option<String> {
     }
     ROWS.iter().filter(|(row, ..)| *row == field).find_map(|(_, when, missing)| match (when, word) {
         (Declared, None) => Some(format!("**Refused by this version**: {missing}.")),
-        (IsNot(only), None) => Some(format!("**This version takes only `{only}`**: {missing}.")),
         (Is(refused), Some(word)) if *refused == word => Some(format!("**Refused by this version**: {missing}.")),
         _ => None,
     })
@@ -105,7 +101,6 @@ fn holds(when: &When, node: &Node) -> bool {
             Kind::Mapping(entries) => !entries.is_empty(),
         },
         Is(expected) => word == Some(expected),
-        IsNot(expected) => word != Some(expected),
     }
 }
 

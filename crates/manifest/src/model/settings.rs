@@ -104,7 +104,7 @@ mapping! {
         pub conversation: ConversationMode = ConversationMode::Stateless;
         /// Seconds that a task waits for the answer to a question.
         pub input_timeout_secs: u64 = 600, in 1 ..= 604800;
-        /// Seconds after which a command goes on in the background; 0: never.
+        /// Seconds that a command of the shell is waited for; then it goes on in the background. 0: to its end.
         pub shell_grace_secs: u64 = 0, in 0 ..= 86400;
     }
 }
