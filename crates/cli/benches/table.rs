@@ -242,6 +242,8 @@ fn trace_line() {
             trust: vocab::Trust::Trusted,
             lane: vocab::Lane::User,
             bytes: text.len() as u64,
+            from_task_id: None,
+            from_tool_call_id: None,
         };
         trace.append(None, event).unwrap();
         start.elapsed().as_secs_f64() * 1e6

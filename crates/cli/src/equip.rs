@@ -226,6 +226,7 @@ fn processes(
         containment,
         gateways: session.gateways.of_shell.clone(),
         timeout: Duration::from_secs(capabilities.shell.timeout_secs),
+        grace: Some(loaded.manifest.lifecycle.shell_grace_secs).filter(|secs| *secs > 0).map(Duration::from_secs),
         redactor: session.redactor.clone(),
     }
 }

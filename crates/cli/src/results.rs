@@ -28,7 +28,8 @@ impl CallResult<'_> {
     /// In lines, the last without its newline: what came of it and how long it took, and a command's last
     /// words. The fence's markers are left out; they are for the model.
     pub(crate) fn lines(&self) -> String {
-        let body = fence::parse(self.text).block.map_or(self.text, |block| block.content);
+        let parsed = fence::parse(self.text);
+        let body = parsed.block.map_or(self.text, |block| block.content);
         let (mark, colour) = if self.is_error { ('✗', AnsiColor::Red) } else { ('✓', AnsiColor::Green) };
         let colour = colour.on_default();
         let said = match (self.fenced, self.is_error) {
@@ -47,6 +48,10 @@ impl CallResult<'_> {
             for line in words.iter().skip(words.len().saturating_sub(TAIL)) {
                 let _ = write!(lines, "\n    {DIM}{}{DIM:#}", cut(line, WIDE));
             }
+        }
+        // What the runtime adds to a result.
+        if self.fenced && !parsed.after.trim().is_empty() {
+            let _ = write!(lines, "\n    {}", one_line(parsed.after.trim(), WIDE * 5));
         }
         lines
     }

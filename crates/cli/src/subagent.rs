@@ -68,6 +68,8 @@ impl Inherited {
         lifecycle.after_task = manifest::AfterTask::Exit;
         // Nobody is there whom a tool could ask.
         lifecycle.input_timeout_secs = 0;
+        // Its one task ends with a report, after which there is nobody whom the end of a command could be told.
+        lifecycle.shell_grace_secs = 0;
         Ok(loaded)
     }
 

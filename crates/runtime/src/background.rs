@@ -176,6 +176,7 @@ pub(crate) struct Heir {
     pub(crate) context: ContextId,
     pub(crate) owner: Caller,
     pub(crate) trust: Trust,
+    pub(crate) action: Option<String>,
 }
 
 /// What becomes of a call whose command has not ended.
@@ -210,7 +211,7 @@ pub(crate) async fn detach(
     let shared = Arc::clone(desk.shared);
     let (owner, trust) = shared.sender(&place.task);
     let context = if shared.info.lifecycle.threaded { place.context.clone() } else { ContextId::new() };
-    let heir = Heir { id: TaskId::new(), context, owner, trust };
+    let heir = Heir { id: TaskId::new(), context, owner, trust, action: desk.action.map(str::to_owned) };
     let going =
         Going { place: Place { parent: line, ..place.clone() }, call: call.clone(), heir, slot, began, duration };
     tokio::spawn(async move { going.follow(&shared, rest, told).await });

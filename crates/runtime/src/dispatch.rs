@@ -27,6 +27,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) policy: &'a Policy,
     pub(crate) shared: &'a Arc<Shared>,
+    /// The word for what the task is for.
+    pub(crate) action: Option<&'a str>,
 }
 
 /// A call on its way.

@@ -422,6 +422,7 @@ impl Session {
         let changes = policy.clone();
         let place = (place, message.id, work.trust);
         let mut run = Run::new(&self.fixed, shared, (talk, policy), place, &mut self.meter);
+        run.action.clone_from(&work.action);
         let end = run.drive(&mut stop).await;
         // However it ended, and whoever still holds a permit of it.
         values.end();

@@ -265,14 +265,14 @@ impl Shared {
     /// Hands in the task that tells of a command. It is whose task started the command, and of its class: the runtime itself
     /// sends it.
     pub(crate) fn complete(&self, heir: Heir, late: Late) -> Result<TaskView, RecordError> {
-        let Heir { id, context, owner, trust } = heir;
+        let Heir { id, context, owner, trust, action } = heir;
         let text: Arc<str> = late.text().into();
         let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
         let origin = Origin::Completion;
         let view = TaskView { text, ..self.view((id, context), (origin, origin.trust(Some(trust))), owner) };
         let continues = self.info.lifecycle.threaded;
         let late = Some(Box::new(late));
-        let runs = RunsAs { source: TaskSource::Runtime, traceparent: None, continues, action: None, late };
+        let runs = RunsAs { source: TaskSource::Runtime, traceparent: None, continues, action, late };
         self.enter(self.board(), view, runs, bytes)
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Run<'s> {
     policy: Policy,
     /// The task's class.
     trust: Trust,
+    /// The word for what the task is for.
+    pub(crate) action: Option<String>,
     pub(crate) place: Place,
     pub(crate) start: EventId,
     /// The task's own message.
@@ -64,6 +66,7 @@ impl<'s> Run<'s> {
             talk,
             policy,
             trust,
+            action: None,
             start: place.parent.clone(),
             place,
             message,
@@ -213,7 +216,8 @@ impl Run<'_> {
             finish.turn_of(groups.iter().map(|Group(calls)| calls.len()).sum());
         }
         for Group(calls) in groups {
-            let desk = Desk { registry: &self.fixed.registry, policy: &self.policy, shared: self.shared };
+            let (registry, action) = (&self.fixed.registry, self.action.as_deref());
+            let desk = Desk { registry, policy: &self.policy, shared: self.shared, action };
             let group = run_group(desk, &self.place, calls, &cancel);
             tokio::pin!(group);
             let done = loop {

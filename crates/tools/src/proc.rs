@@ -278,4 +278,3 @@ fn exited(end: Result<Exit, SandboxError>) -> End {
         Err(error) => End::Lost(error.to_string()),
     }
 }
-

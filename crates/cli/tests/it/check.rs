@@ -49,7 +49,7 @@ fn a_credential_that_is_not_here_is_a_warning() {
 #[test]
 fn what_the_manifest_refuses_and_what_the_host_refuses_are_told_together() {
     let mur = Mur::new();
-    let more = "capabilities: { tools: [shell_exec], containment: sealed }\nlifecycle: { shell_grace_secs: 5 }\n";
+    let more = "capabilities: { tools: [shell_exec], containment: sealed }\nexports: { peer_files: { root: out } }\n";
     let path = agent(&mur, more);
     let Some(mut lacking) = lacking("user", &mur.command(&["check", &path])) else { return };
     let ran = Ran::of(&mut lacking);
@@ -92,7 +92,7 @@ fn every_finding_has_its_place_and_what_to_do() {
 #[test]
 fn what_this_version_cannot_do_is_refused_and_a_warning_is_not() {
     let mur = Mur::new();
-    let path = agent(&mur, "lifecycle: { shell_grace_secs: 5 }\n");
+    let path = agent(&mur, "exports: { peer_files: { root: out } }\n");
     let ran = mur.run(&["check", &path]);
     assert_eq!((ran.status, ran.stdout()), (Some(2), ""));
     assert!(ran.stderr.contains("E-MAN-004"), "{}", ran.stderr);

@@ -12,6 +12,7 @@ mod binary;
 mod check;
 mod containment;
 mod control;
+mod detached;
 mod doctor;
 mod export;
 mod fence_command;

@@ -180,9 +180,9 @@ const MANIFESTS: &[Case] = &[
     },
     Case {
         name: "a key that this version does not honour",
-        make: |stage| declared(stage, "lifecycle: { shell_grace_secs: 5 }\n"),
+        make: |stage| declared(stage, "exports: { peer_files: { root: out } }\n"),
         code: "E-MAN-004",
-        says: &["shell_grace_secs", "remove it"],
+        says: &["exports", "remove it"],
     },
     Case {
         name: "two tools of one name",

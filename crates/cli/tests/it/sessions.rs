@@ -84,7 +84,17 @@ impl Session {
         let (context, message): (ContextId, MessageId) = ("a-thread".parse().expect("a context"), MessageId::new());
         let (task_id, source, trust, lane) = (&self.task, TaskSource::Cli, origin.trust(None), origin.lane());
         let bytes = text.len() as u64;
-        let received = TaskReceived { task_id, context_id: &context, source, origin, trust, lane, bytes };
+        let received = TaskReceived {
+            task_id,
+            context_id: &context,
+            source,
+            origin,
+            trust,
+            lane,
+            bytes,
+            from_task_id: None,
+            from_tool_call_id: None,
+        };
         self.writer.append(None, received).expect("a line");
         let (context_id, message_id, text, fence_lookalikes) = (&context, &message, Body::Text(text), None);
         let start = TaskStart {
@@ -98,6 +108,8 @@ impl Session {
             text,
             traceparent: None,
             fence_lookalikes,
+            from_task_id: None,
+            from_tool_call_id: None,
         };
         self.root = Some(self.writer.append(None, start).expect("a line"));
     }
@@ -157,6 +169,7 @@ impl Session {
             state_effect: StateEffect::Read,
             exit_code: failed.then_some(101),
             truncated: failed.then_some(true),
+            detached: None,
             fence_lookalikes: failed.then_some(2),
         };
         self.writer.append(self.root.as_ref(), call).expect("a line");

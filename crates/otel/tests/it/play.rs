@@ -101,6 +101,8 @@ impl Play {
             text: Body::Text(BODY),
             traceparent: traceparent.as_deref(),
             fence_lookalikes: None,
+            from_task_id: None,
+            from_tool_call_id: None,
         };
         self.tell(line, Some(span));
         Task { id, conversation, span: span.context }
@@ -187,6 +189,7 @@ impl Play {
             state_effect: if exit_code.is_some() { StateEffect::Mutate } else { StateEffect::Read },
             exit_code,
             truncated: exit_code.map(|_| true),
+            detached: None,
             fence_lookalikes: None,
         };
         self.tell(line, Some(span));

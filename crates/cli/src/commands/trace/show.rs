@@ -235,6 +235,9 @@ impl Story<'_> {
         if let Some(code) = line.fields.get("exit_code").and_then(serde_json::Value::as_i64) {
             write!(self.out, ", exit {code}")?;
         }
+        if line.fields.get("detached") == Some(&true.into()) {
+            write!(self.out, ", goes on in the background")?;
+        }
         write!(self.out, "  {DIM}{took}, {}", count(line.u64("output_bytes").unwrap_or(0), "byte"))?;
         if line.fields.get("truncated") == Some(&true.into()) {
             write!(self.out, ", truncated")?;
@@ -402,7 +405,11 @@ impl Story<'_> {
 fn head(line: &TraceLine) -> String {
     let (id, source, context) = (name(line, "task_id"), name(line, "source"), name(line, "context_id"));
     let (origin, trust) = (name(line, "origin"), name(line, "trust"));
-    format!("{BOLD}task {id}{BOLD:#}  {origin}, {trust}, by {source}  {DIM}in {context}{DIM:#}")
+    let of = match (line.str("from_tool_call_id"), line.str("from_task_id")) {
+        (Some(call), Some(task)) => format!(" for the call {} of {}", inline(call, WIDE), inline(task, WIDE)),
+        _ => String::new(),
+    };
+    format!("{BOLD}task {id}{BOLD:#}  {origin}, {trust}, by {source}{of}  {DIM}in {context}{DIM:#}")
 }
 
 /// The source of a fenced body, in front of it.

@@ -66,8 +66,9 @@ pub(super) fn body(line: &TraceLine, field: &str, most: usize) -> String {
     match line.fields.get(field) {
         Some(value) => {
             let text = body_text(value);
-            match fence_source(line).filter(|_| is_fenced(line, field)) {
-                Some(_) => inline(fence::parse(&text).block.map_or(&text, |block| block.content), most),
+            let parsed = fence::parse(&text);
+            match parsed.block.filter(|_| is_fenced(line, field) && stands_in_front(line, &parsed)) {
+                Some(block) => inline(&[parsed.before, block.content].concat(), most),
                 None => inline(&text, most),
             }
         }
@@ -83,7 +84,17 @@ pub(super) fn fence_source(line: &TraceLine) -> Option<String> {
     let field = ["output", "text", "summary"].into_iter().find(|field| is_fenced(line, field))?;
     let text = body_text(line.fields.get(field)?);
     let parsed = fence::parse(&text);
-    parsed.block.filter(|_| parsed.before.is_empty()).map(|block| block.source.to_owned())
+    parsed.block.filter(|_| stands_in_front(line, &parsed)).map(|block| block.source.to_owned())
+}
+
+/// Whether a block is the runtime's: nothing stands before it, unless the runtime tells of a command.
+fn stands_in_front(line: &TraceLine, parsed: &fence::Parsed<'_>) -> bool {
+    parsed.before.is_empty() || tells_of_a_command(line)
+}
+
+/// Whether it is the start of a task in which the runtime tells of a command that went on in the background.
+fn tells_of_a_command(line: &TraceLine) -> bool {
+    line.event_type == "task_start" && line.str("source") == Some("runtime")
 }
 
 /// Whether the runtime fences this body. A skill, a refusal and a trusted task may well spell a marker,
@@ -91,7 +102,7 @@ pub(super) fn fence_source(line: &TraceLine) -> Option<String> {
 fn is_fenced(line: &TraceLine, field: &str) -> bool {
     match line.event_type.as_str() {
         "tool_call" => field == "output",
-        "task_start" => field == "text" && line.str("trust") == Some("untrusted"),
+        "task_start" => field == "text" && (line.str("trust") == Some("untrusted") || tells_of_a_command(line)),
         _ => false,
     }
 }

@@ -179,7 +179,8 @@ async fn a_malformed_mark_withholds_what_came_before_it_and_its_log() {
     let mut host = host();
     host.task = Some(task(&host));
     let gate = fifo(&host, "gate");
-    let command = "echo before; read x < gate; echo '{\"$burrowSensitive\":{\"type\":\"odd\",\"value\":\"other-value\"}}'";
+    let command =
+        "echo before; read x < gate; echo '{\"$burrowSensitive\":{\"type\":\"odd\",\"value\":\"other-value\"}}'";
     let detached = detach(&host, &host.shell(), json!({"command": command})).await;
     let (end, ()) = tokio::join!(finish(*detached, |_| ()), open(gate));
     let end = seen(end.result, host.task.as_ref().unwrap().values(), &host);
