@@ -155,7 +155,7 @@ pub(crate) async fn run(
 ) -> Result<Finished, ProcessError> {
     Ok(match start(shared, cleared, job).await? {
         Started::Running(running) => running.finish(cancel).await,
-        Started::Never(finished) => finished,
+        Started::Never(finished) => *finished,
     })
 }
 
@@ -164,7 +164,7 @@ pub(crate) enum Started {
     /// The process runs.
     Running(Box<Running>),
     /// It did not begin within its time.
-    Never(Finished),
+    Never(Box<Finished>),
 }
 
 /// A process that runs. Dropping it ends it, and all that it started.
@@ -197,7 +197,7 @@ pub(crate) async fn start(shared: &Processes, cleared: Cleared, job: Job) -> Res
     let ways = Ways::reserve(job.gateways.iter().chain(&shared.containment.egress), &mut confinement)?;
     // A program that stops its own helper before the start is reported must not hold the call.
     let Ok(started) = tokio::time::timeout(job.timeout, sandbox::spawn(&confinement)).await else {
-        return Ok(Started::Never(Finished::never_began(job.timeout)));
+        return Ok(Started::Never(Box::new(Finished::never_began(job.timeout))));
     };
     let (mut process, enforcement) = started?;
     let held = Some(projected.held(&enforcement));

@@ -242,7 +242,7 @@ impl Start {
         let (root, names) = (permit.root().to_owned(), Names { program: self.program, shown: self.shown });
         let mut running = match proc::start(&processes, cleared, job).await? {
             Started::Running(running) => running,
-            Started::Never(finished) => return Ok(names.report(finished, &root).into()),
+            Started::Never(finished) => return Ok(names.report(*finished, &root).into()),
         };
         // What a commit waits for is waited for.
         let grace = processes.grace.filter(|_| !(plain && permit.is_verification(&names.shown)));
