@@ -58,8 +58,13 @@ pub(crate) struct Slot {
 }
 
 impl Jobs {
-    pub(crate) fn new(wake: &Arc<Notify>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Notify::new(), wake: Arc::clone(wake) })
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), changed: Notify::new(), wake: Arc::default() })
+    }
+
+    /// What wakes the session.
+    pub(crate) fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.wake)
     }
 
     /// A place for a command of this task, if there is one, and what tells the command to stop.

@@ -13,7 +13,6 @@ use record::{
     SessionStart, TaskStart, TraceKey, TraceOptions, TraceWriter,
 };
 use secrets::{Redactor, Vault};
-use tokio::sync::Notify;
 use vocab::{
     Clock, ContextId, Driver, EndStatus, Message, Origin, Part, SessionId, TaskId, TaskSource, TaskState, TraceContext,
     Trust,
@@ -269,10 +268,8 @@ impl Session {
             description: setup.description,
             lifecycle: setup.lifecycle,
         };
-        let (board, home, clock) = (Mutex::new(knowing(setup.contexts)), setup.home, setup.clock);
-        let wake = Arc::new(Notify::new());
-        let jobs = Jobs::new(&wake);
-        let shared = Arc::new(Shared { info, outbox, control, home, clock, start, board, wake, jobs });
+        let (board, home, clock, jobs) = (Mutex::new(knowing(setup.contexts)), setup.home, setup.clock, Jobs::new());
+        let shared = Arc::new(Shared { info, outbox, control, home, clock, start, board, wake: jobs.wake(), jobs });
         Ok(Self {
             fixed,
             shared,
