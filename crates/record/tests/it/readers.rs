@@ -87,6 +87,7 @@ fn a_summary_is_the_same_from_totals_and_from_lines_but_for_the_end() {
         driver: "scripted".into(),
         model: "script".into(),
         scripted: true,
+        parent: None,
         ended: None,
         tasks: 1,
         contexts: contexts(&scene.path()),
