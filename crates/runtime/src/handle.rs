@@ -262,14 +262,15 @@ impl Shared {
         Ok(self.enter(board, view, runs, bytes)?)
     }
 
-    /// Hands in the task that tells of a command. It is whose task started the command, and of its class: the runtime itself
-    /// sends it.
+    /// Hands in the task that tells of a command. It is whose task started the command, and of its class.
     pub(crate) fn complete(&self, heir: Heir, late: Late) -> Result<TaskView, RecordError> {
         let Heir { id, context, owner, trust, action } = heir;
         let text: Arc<str> = late.text().into();
         let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        let origin = Origin::Completion;
-        let view = TaskView { text, ..self.view((id, context), (origin, origin.trust(Some(trust))), owner) };
+        // The runtime itself sends it, on behalf of the task that started the command.
+        let claim = Claim { origin: Origin::Completion, trust: Some(trust) };
+        let sent = Caller::Operator.derive(Some(claim));
+        let view = TaskView { text, ..self.view((id, context), sent, owner) };
         let continues = self.info.lifecycle.threaded;
         let late = Some(Box::new(late));
         let runs = RunsAs { source: TaskSource::Runtime, traceparent: None, continues, action, late };
