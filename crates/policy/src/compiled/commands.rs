@@ -50,6 +50,8 @@ pub(super) struct CommandSet {
     open_text: OpenSet,
     /// Those of the patterns that are tied to a place of a command, for a command within a text.
     tied: TextSet,
+    /// Those that are tied to words alone: what they miss begins behind the letter of an escape.
+    worded: TextSet,
     /// The programs that they are about.
     about: HashMap<String, usize>,
 }
@@ -64,7 +66,7 @@ impl CommandSet {
     pub(super) fn new<'a>(rules: impl Iterator<Item = (usize, &'a HardBlock)>) -> Result<Self, Unreadable> {
         let mut set = Self::default();
         let mut patterns = Patterns::default();
-        let mut tied = Patterns::default();
+        let (mut tied, mut worded) = (Patterns::default(), Patterns::default());
         for (index, rule) in rules {
             match rule.matching {
                 Matching::Exact | Matching::Prefix => set.add(index, rule),
@@ -73,11 +75,11 @@ impl CommandSet {
                     let broken = |_| Unreadable::new(format!("the glob of the rule `{}` cannot be compiled", rule.id));
                     let glob = glob.map_err(broken)?;
                     set.open_text.add(glob.regex(), false);
-                    set.tie(index, glob.regex(), false, &mut tied);
+                    set.tie(index, glob.regex(), false, [&mut tied, &mut worded]);
                     patterns.globs.push((index, glob));
                 }
                 Matching::Regex => {
-                    set.tie(index, &rule.pattern, true, &mut tied);
+                    set.tie(index, &rule.pattern, true, [&mut tied, &mut worded]);
                     set.open_text.add(&rule.pattern, true);
                     patterns.regexes.push((index, rule.pattern.clone()));
                 }
@@ -89,11 +91,15 @@ impl CommandSet {
         }
         set.text = TextSet::new(patterns, true)?;
         set.tied = TextSet::new(tied, true)?;
+        set.worded = TextSet::new(worded, true)?;
         Ok(set)
     }
 
-    fn tie(&mut self, rule: usize, pattern: &str, case_insensitive: bool, tied: &mut Patterns) {
-        tied.regexes.extend(tied::within(pattern, case_insensitive).map(|pattern| (rule, pattern)));
+    fn tie(&mut self, rule: usize, pattern: &str, case_insensitive: bool, [tied, worded]: [&mut Patterns; 2]) {
+        if let Some(within) = tied::within(pattern, case_insensitive) {
+            let patterns = if within.by_words { worded } else { tied };
+            patterns.regexes.push((rule, within.pattern));
+        }
         for name in tied::programs(pattern, case_insensitive) {
             let name = if case_insensitive { name.to_lowercase() } else { name };
             self.about.entry(name).or_insert(rule);
@@ -197,11 +203,12 @@ impl CommandSet {
                 // In `$HOME/go/bin:$PATH` nothing follows `go`.
                 open |= whole && suspect.has_open_behind(at);
             }
-            if !self.tied.is_empty()
-                && let Some((rule, text)) =
-                    suspect.windows(at).find_map(|text| Some((self.tied.find(text.as_bytes())?, text)))
-            {
-                return Some(may_run(rule, text));
+            let worded = Some(&self.worded).filter(|_| suspect.is_escaped(at));
+            for set in [Some(&self.tied), worded].into_iter().flatten().filter(|set| !set.is_empty()) {
+                let found = suspect.windows(at).find_map(|text| Some((set.find(text.as_bytes())?, text)));
+                if let Some((rule, text)) = found {
+                    return Some(may_run(rule, text));
+                }
             }
         }
         open.then_some(Found::NotAnalyzable(OPEN_ARGUMENT))

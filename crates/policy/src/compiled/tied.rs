@@ -21,10 +21,19 @@ fn parse(pattern: &str, case_insensitive: bool) -> Option<Hir> {
     parser.parse(pattern).ok()
 }
 
+/// An expression for a text in which more may follow.
+pub(super) struct Within {
+    pub(super) pattern: String,
+    /// Whether it is tied to words alone, and not to the beginning or the end.
+    pub(super) by_words: bool,
+}
+
 /// The same expression for a text in which more may follow. Nothing when it is not tied to any place.
-pub(super) fn within(pattern: &str, case_insensitive: bool) -> Option<String> {
+pub(super) fn within(pattern: &str, case_insensitive: bool) -> Option<Within> {
     let parsed = parse(pattern, case_insensitive)?;
-    (!parsed.properties().look_set().is_empty()).then(|| format!("(?-i:{})", open_end(&parsed)))
+    let looks = parsed.properties().look_set();
+    let by_words = !looks.contains_anchor();
+    (!looks.is_empty()).then(|| Within { pattern: format!("(?-i:{})", open_end(&parsed)), by_words })
 }
 
 /// An expression to which the end of a word is an end.
@@ -94,9 +103,10 @@ mod tests {
     #[test]
     fn an_end_is_the_end_of_a_word_as_well() {
         let is_match =
-            |pattern: &str, text| regex::Regex::new(&within(pattern, false).unwrap()).unwrap().is_match(text);
+            |pattern: &str, text| regex::Regex::new(&within(pattern, false).unwrap().pattern).unwrap().is_match(text);
         assert!(is_match("^rm -rf$", "rm -rf") && is_match("^rm -rf$", "rm -rf x") && !is_match("^rm -rf$", "rm -rfv"));
         assert!(is_match("^(a|b$)", "b c") && !is_match("^(a|b$)", "bc"));
-        assert_eq!(within("rm -rf", true), None);
+        assert!(within("rm -rf", true).is_none() && within(r"\brm\b", true).unwrap().by_words);
+        assert!(!within("rm$", true).unwrap().by_words && !within("(?m)^rm", true).unwrap().by_words);
     }
 }

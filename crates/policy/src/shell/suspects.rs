@@ -84,10 +84,12 @@ impl Suspect {
             texts.iter().for_each(|text| bare.add(&without_quotes(text), Pieces::Names));
             bare
         });
-        let (names, values) = (of(Pieces::Names), of(Pieces::Values));
-        let words = (!code).then(|| of(Pieces::Words)).filter(|words| words.text != values.text);
-        let values = Some(values).filter(|values| values.text != names.text);
-        let all = std::iter::once(names).chain(bare).chain(values).chain(words);
+        // Most words come to the same either way.
+        let differ =
+            |more: Pieces, less: Pieces| texts.iter().any(|text| text.chars().any(|c| more.holds(c) && !less.holds(c)));
+        let values = differ(Pieces::Values, Pieces::Names).then(|| of(Pieces::Values));
+        let words = (!code && differ(Pieces::Words, Pieces::Values)).then(|| of(Pieces::Words));
+        let all = std::iter::once(of(Pieces::Names)).chain(bare).chain(values).chain(words);
         all.filter(|suspect| suspect.len() > 0)
     }
 
@@ -185,6 +187,11 @@ impl Suspect {
             let all = std::iter::once(token.start).chain(base).chain(escaped).chain(letters);
             all.filter(move |from| *from < token.end).map(move |from| (from, token.end))
         })
+    }
+
+    /// Whether a piece's first letters may belong to an escape.
+    pub(crate) fn is_escaped(&self, at: usize) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.escaped)
     }
 
     /// What a pattern that is tied to a beginning is tried on: pieces up to a bound, and one alone.
