@@ -59,6 +59,8 @@ pub(crate) struct Session<'a> {
     pub(crate) boundary: &'a Boundary,
     /// Where the session itself answers.
     pub(crate) own: &'a [SocketAddr],
+    /// What the directory is, by device and inode, where others write beside it.
+    pub(crate) pinned: Option<(u64, u64)>,
 }
 
 /// The tools that the manifest grants, and the rules that bound them.
@@ -73,6 +75,9 @@ pub(crate) fn equip(
     let root =
         capabilities.filesystem.scope.as_ref().map_or_else(|| workdir.to_owned(), |scope| workdir.join(scope.as_str()));
     let environment = Environment::open(&root).map_err(|error| unusable(&error))?;
+    if session.pinned.is_some_and(|node| environment.node().is_none_or(|opened| opened != node)) {
+        return Err(place::changed(&root));
+    }
     let mut warnings = Vec::new();
     let mut rules = rules(loaded, home, workdir, environment.root(), &mut warnings);
     let processes = scratch.map(|scratch| Arc::new(processes(loaded, workdir, &environment, scratch.path(), session)));
@@ -96,7 +101,7 @@ pub(crate) fn equip(
 pub(crate) fn try_tools(loaded: &Loaded, home: &Path, redactor: &Redactor) -> Result<Vec<Failure>, Failure> {
     let dir = &loaded.dir;
     let (gateways, boundary) = (Gateways::default(), Boundary::none());
-    let session = Session { home, redactor, gateways: &gateways, boundary: &boundary, own: &[] };
+    let session = Session { home, redactor, gateways: &gateways, boundary: &boundary, own: &[], pinned: None };
     let trial = || {
         let environment = Environment::open(dir)?;
         // Nothing is started, so no directory has to be there for it.
@@ -218,7 +223,8 @@ fn processes(
     let variables = ProcessEnvironment::new(std::env::vars_os(), &grant, directories, session.redactor);
     let programs = capabilities.shell.allow.iter().filter_map(|name| variables.program(name.as_str()));
     let places = (environment.root(), scratch, session.home);
-    let containment = session.boundary.containment(loaded, places, programs.collect(), session.own);
+    let mut containment = session.boundary.containment(loaded, places, programs.collect(), session.own);
+    containment.pinned = session.pinned.map(|node| (environment.root().to_owned(), node));
     Processes {
         workdir: workdir.to_owned(),
         environment: variables,

@@ -111,6 +111,7 @@ impl Launch {
             gateways: &gateways,
             boundary: &boundary,
             own: &own,
+            pinned: None,
         };
         let equipment = equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &shared)?;
         let mut warnings: Vec<String> = loaded.warnings.iter().map(manifest::Diagnostic::render).collect();
@@ -176,6 +177,7 @@ impl Launch {
             gateways: &gateways,
             boundary: &boundary,
             own: &inherited.own,
+            pinned: Some(spec.root_node),
         };
         let Equipment { tools, processes, rules, .. } =
             equip(&loaded, &home, &workdir, belongings.scratch.as_ref(), &shared)?;

@@ -78,6 +78,12 @@ fn unusable_workdir(message: String) -> Failure {
     Failure::unusable(message).code("E-RUN-002")
 }
 
+/// A subagent's directory that is another than was reviewed.
+pub(crate) fn changed(path: &Path) -> Failure {
+    unusable_workdir(format!("`{}` is not the directory any more that was reviewed", path.display()))
+        .hint("something else was put in its place; start the subagent again")
+}
+
 /// The directory that the operator gave, as a real path; `None` when one is to be made.
 pub(crate) fn given_workdir(given: Option<&Path>, loaded: &Loaded, home: &Home) -> Result<Option<PathBuf>, Failure> {
     let Some(path) = given else { return Ok(None) };

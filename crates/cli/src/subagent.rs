@@ -21,7 +21,7 @@ use vocab::BoxFuture;
 use crate::args;
 use crate::boundary::Held;
 use crate::failure::Failure;
-use crate::place::apart;
+use crate::place::{apart, changed};
 
 /// What a subagent's launch takes over.
 #[derive(Debug, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ pub(crate) fn workdir(spec: &ChildSpec, home: &Home) -> Result<PathBuf, Failure>
     let (real, metadata) =
         found.map_err(|error| refused(format!("`{}` cannot be used: {error}", spec.root.display())))?;
     if real != spec.root || (metadata.dev(), metadata.ino()) != spec.root_node || !metadata.is_dir() {
-        return Err(refused(format!("`{}` is not the directory any more that was reviewed", spec.root.display())));
+        return Err(changed(&spec.root));
     }
     apart(&real, home)?;
     Ok(real)

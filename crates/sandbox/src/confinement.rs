@@ -32,6 +32,9 @@ pub struct Confinement {
     /// What of the file system it may use, beside [`system_grants`](crate::system_grants), `/proc` to read, devices that
     /// do no harm and `private`. Not even `cwd` is granted by itself.
     pub grants: Vec<Grant>,
+    /// A grant that is this directory and no other, by device and inode: where another process may put something else in
+    /// its place, or a link, nothing is started then.
+    pub pinned: Option<(PathBuf, (u64, u64))>,
     /// What is taken back from the grants. Where the host has no namespaces, [`Class::Scoped`] holds none of them, and
     /// [`Enforcement::masked`](crate::Enforcement::masked) says so.
     pub masks: Vec<Mask>,
@@ -63,6 +66,7 @@ impl Confinement {
             limits: Limits::default(),
             class: Class::Advisory,
             grants: Vec::new(),
+            pinned: None,
             masks: Vec::new(),
             private: None,
             network: Network::Inherit,

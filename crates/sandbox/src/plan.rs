@@ -51,6 +51,8 @@ pub(crate) struct Hold {
     pub(crate) landlock: u32,
     /// The caller's come first, then the system's.
     pub(crate) grants: Vec<(CString, Access)>,
+    /// A grant with the device and the inode that it has to have.
+    pub(crate) pinned: Option<(CString, u64, u64)>,
     pub(crate) masks: Vec<(CString, MaskKind)>,
     /// What is hidden besides.
     pub(crate) secrets: Vec<CString>,
@@ -168,6 +170,11 @@ impl Hold {
         let masks = masks.iter().map(|mask| Ok((absolute(&mask.path, Field::Mask)?, mask.kind)));
         let masks = masks.collect::<Result<_, SandboxError>>()?;
         let private = private.as_ref().map(|path| absolute(path, Field::Private)).transpose()?;
+        let pinned = confinement.pinned.as_ref().filter(|_| class > Class::Advisory);
+        let pinned = match pinned {
+            Some((path, (device, inode))) => Some((absolute(path, Field::Grant)?, *device, *inode)),
+            None => None,
+        };
         let mut hidden = Vec::new();
         if class > Class::Advisory {
             for grant in &system_grants() {
@@ -183,6 +190,7 @@ impl Hold {
             network,
             landlock: landlock::version_for(class),
             grants,
+            pinned,
             masks,
             secrets: hidden,
             private,
@@ -211,6 +219,12 @@ impl Hold {
         for (path, access) in &self.grants {
             put_string(out, path);
             put_number(out, *access as u64);
+        }
+        put_number(out, u64::from(self.pinned.is_some()));
+        if let Some((path, device, inode)) = &self.pinned {
+            put_string(out, path);
+            put_number(out, *device);
+            put_number(out, *inode);
         }
         put_number(out, self.masks.len() as u64);
         for (path, kind) in &self.masks {
@@ -249,6 +263,11 @@ impl Hold {
             network: take_one_of(rest, &NETWORKS)?,
             landlock: u32::try_from(take_number(rest)?).ok()?,
             grants: take_list(rest, |rest| Some((take_string(rest)?, take_one_of(rest, &ACCESSES)?)))?,
+            pinned: if take_flag(rest)? {
+                Some((take_string(rest)?, take_number(rest)?, take_number(rest)?))
+            } else {
+                None
+            },
             masks: take_list(rest, |rest| Some((take_string(rest)?, take_one_of(rest, &MASK_KINDS)?)))?,
             secrets: take_list(rest, take_string)?,
             private: if take_flag(rest)? { Some(take_string(rest)?) } else { None },
@@ -357,14 +376,35 @@ mod tests {
         let class = prop::sample::select(&Class::ALL[..]);
         let network = prop::sample::select(&NETWORKS[..]);
         let hidden = prop::collection::vec(string(), 0..3);
-        let private = (hidden, prop::option::of(string()));
+        let pinned = prop::option::of((string(), any::<u64>(), any::<u64>()));
+        let private = (hidden, prop::option::of(string()), pinned);
         let listen = prop::collection::vec(any::<u16>(), 0..4);
         let settings = prop::collection::vec(("[a-z.]{0,9}", any::<u64>()), 0..3);
         let group = ("/[a-z]{0,9}", settings).prop_map(|(path, settings)| Group { path: path.into(), settings });
         let filter = (prop::collection::vec(any::<u8>(), 0..40), prop::collection::vec(group, 0..3));
         ((class, any::<bool>(), network, any::<u32>()), grants, masks, private, listen, filter).prop_map(
-            |((class, own_root, network, landlock), grants, masks, (secrets, private), listen, (filter, groups))| {
-                Hold { class, own_root, network, landlock, grants, masks, secrets, private, listen, filter, groups }
+            |(
+                (class, own_root, network, landlock),
+                grants,
+                masks,
+                (secrets, private, pinned),
+                listen,
+                (filter, groups),
+            )| {
+                Hold {
+                    class,
+                    own_root,
+                    network,
+                    landlock,
+                    grants,
+                    pinned,
+                    masks,
+                    secrets,
+                    private,
+                    listen,
+                    filter,
+                    groups,
+                }
             },
         )
     }

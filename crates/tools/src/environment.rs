@@ -32,6 +32,12 @@ impl Environment {
         self.root.path()
     }
 
+    /// The directory's device and inode, as it was opened; nothing where the system does not tell.
+    #[must_use]
+    pub fn node(&self) -> Option<(u64, u64)> {
+        self.root.identity()
+    }
+
     pub(crate) fn files(&self) -> &Arc<Root> {
         &self.root
     }

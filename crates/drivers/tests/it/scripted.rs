@@ -116,7 +116,7 @@ fn a_wrong_script_is_refused_with_its_place() {
     insta::assert_snapshot!(refuse("type.yaml", "turns:\n  - text: [a]\n"), @r#"/type.yaml:2:11: expected string scalar"#);
     insta::assert_snapshot!(refuse("twice.yaml", "turns:\n  - text: a\n    text: b\n"), @r#"/twice.yaml:3:5: duplicate mapping key: text"#);
     insta::assert_snapshot!(refuse("syntax.yaml", "turns: [\n"), @r#"/syntax.yaml:1:8: unclosed bracket '['"#);
-    insta::assert_snapshot!(refuse("kind.yaml", "turns:\n  - error: { kind: tired }\n"), @r#"/kind.yaml:2:20: unknown variant `tired`, expected one of auth, rate_limit, overloaded, invalid_request, context_too_long, network, bad_response, cut_stream, server, script"#);
+    insta::assert_snapshot!(refuse("kind.yaml", "turns:\n  - error: { kind: tired }\n"), @r#"/kind.yaml:2:20: unknown variant `tired`, expected one of auth, rate_limit, overloaded, invalid_request, context_too_long, network, bad_response, cut_stream, server, script, spend_ceiling"#);
     insta::assert_snapshot!(refuse("empty.yaml", "turns: []\n"), @r#"/empty.yaml:1:1: the script has no turn"#);
     insta::assert_snapshot!(refuse("idle.yaml", "turns:\n  - usage: { input_tokens: 1 }\n"), @r#"/idle.yaml:2:5: the turn says nothing, calls nothing and does not fail"#);
     insta::assert_snapshot!(refuse("list.yaml", "turns:\n  - tool_calls: [{ name: x, arguments: [1] }]\n"), @r#"/list.yaml:2:5: the turn calls `x` with arguments that are neither an object nor a text"#);

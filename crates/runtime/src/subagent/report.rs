@@ -18,6 +18,8 @@ use crate::TaskReport;
 const TEXT: usize = 16 << 10;
 /// Changed files that are named.
 const FILES: usize = 200;
+/// Changed files that cross at most.
+const LISTED: usize = 10_000;
 /// Calls that are named, the last ones.
 pub(super) const RECEIPTS: usize = 40;
 
@@ -39,7 +41,7 @@ impl Ended {
             None => (self.task.end.reply, None),
         };
         let mut changed = self.changed;
-        changed.truncate(FILES * 5);
+        changed.truncate(LISTED);
         ReportSpec {
             succeeded,
             summary: cut(redactor.redact(&summary).as_str()),
@@ -114,11 +116,18 @@ fn files(changed: &[PathBuf], root: &Path, text: &mut String) {
     }
     text.push_str(&format!("changed files: {}, by its file tools\n", changed.len()));
     for path in changed.iter().take(FILES) {
-        text.push_str(&format!("- {}\n", path.strip_prefix(root).unwrap_or(path).display()));
+        let shown = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+        text.push_str(&format!("- {}\n", plain(&shown)));
     }
     if changed.len() > FILES {
         text.push_str(&format!("[... {} more ...]\n", changed.len() - FILES));
     }
+}
+
+/// A name on one line: what could begin another is shown escaped.
+fn plain(name: &str) -> String {
+    let shown = |char: char| if char.is_control() { char.escape_default().to_string() } else { char.to_string() };
+    name.chars().map(shown).collect()
 }
 
 fn receipts(report: &ReportSpec, text: &mut String) {
@@ -136,6 +145,6 @@ fn receipts(report: &ReportSpec, text: &mut String) {
             Outcome::NotRun => "did not run",
         };
         let gap = if summary.is_empty() { "" } else { " " };
-        text.push_str(&format!("- {tool}{gap}{summary}: {outcome}\n"));
+        text.push_str(&format!("- {}{gap}{}: {outcome}\n", plain(tool), plain(summary)));
     }
 }

@@ -157,7 +157,14 @@ impl Served {
                 self.say(&ToChild::Restarted { id, error, delay_ms: millis(delay), attempt });
             }
         };
-        let mut reply = driver.call(wire.as_ref(), CallParams { max_tokens, traceparent }, &mut sink).await?;
+        let answer = driver.call(wire.as_ref(), CallParams { max_tokens, traceparent }, &mut sink).await;
+        let mut reply = match answer {
+            Ok(reply) => reply,
+            Err(error) => {
+                admitted.failed();
+                return Err(error);
+            }
+        };
         admitted.cost(reply.usage);
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.0 = tokens.0.saturating_add(reply.usage.input_tokens);

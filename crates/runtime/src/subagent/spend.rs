@@ -25,12 +25,12 @@ struct Now {
     reserved: u64,
 }
 
-/// A call that was admitted.
+/// A call that was admitted. One that is given up counts with what was sent: the provider answers it all the same.
 #[derive(Debug)]
 pub(crate) struct Admitted<'s> {
     spend: &'s Spend,
     reserved: u64,
-    input: u64,
+    owed: u64,
 }
 
 impl Spend {
@@ -72,17 +72,21 @@ impl Spend {
             });
         }
         now.reserved = now.reserved.saturating_add(reserved);
-        Ok(Admitted { spend: self, reserved, input })
+        Ok(Admitted { spend: self, reserved, owed: input })
     }
 }
 
 impl Admitted<'_> {
     /// The call was answered at this cost.
-    pub(crate) fn cost(&self, usage: Usage) {
+    pub(crate) fn cost(mut self, usage: Usage) {
         // A provider that does not count must not make the ceiling void.
-        let input = if usage.input_tokens == 0 { self.input } else { usage.input_tokens };
-        let mut now = self.spend.lock();
-        now.below = now.below.saturating_add(input).saturating_add(usage.output_tokens);
+        let input = if usage.input_tokens == 0 { self.owed } else { usage.input_tokens };
+        self.owed = input.saturating_add(usage.output_tokens);
+    }
+
+    /// The call failed: nobody answered it.
+    pub(crate) fn failed(mut self) {
+        self.owed = 0;
     }
 }
 
@@ -90,6 +94,7 @@ impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         let mut now = self.spend.lock();
         now.reserved = now.reserved.saturating_sub(self.reserved);
+        now.below = now.below.saturating_add(self.owed);
     }
 }
 
@@ -105,16 +110,16 @@ mod tests {
         let second = spend.admit(30, 20).unwrap();
         assert_eq!(spend.admit(0, 1).map(|_| ()).unwrap_err().kind, DriverErrorKind::SpendCeiling);
         first.cost(Usage { input_tokens: 5, output_tokens: 5, ..Usage::default() });
-        drop(first);
         // 10 + 10 spent, 50 under way.
-        assert!(spend.admit(10, 20).is_ok());
+        spend.admit(10, 20).unwrap().failed();
         assert!(spend.admit(11, 20).is_err());
         second.cost(Usage::default());
-        drop(second);
         assert_eq!(spend.take(), 40);
         spend.begin(50);
-        assert!(spend.admit(30, 20).is_ok());
         assert!(spend.admit(31, 20).is_err());
+        // One that is given up was sent.
+        drop(spend.admit(30, 20).unwrap());
+        assert_eq!(spend.take(), 30);
     }
 
     #[test]

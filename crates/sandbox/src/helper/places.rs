@@ -48,7 +48,9 @@ impl Places {
         places.add_private(hold, &written).map_err(at(Step::Private))?;
         for (index, (path, access)) in hold.grants.iter().enumerate() {
             let failed = |errno| at(Step::Grant)(errno).of(index);
-            if path.as_bytes() == b"/" {
+            if let Some((_, device, inode)) = hold.pinned.as_ref().filter(|(pinned, ..)| pinned == path) {
+                places.add_pinned(path, *access, index, (*device, *inode)).map_err(failed)?;
+            } else if path.as_bytes() == b"/" {
                 for path in top_level().map_err(failed)? {
                     places.add(&path, *access, index, &written).map_err(failed)?;
                 }
@@ -73,6 +75,19 @@ impl Places {
         self.all.insert(PathBuf::from("/tmp"), place(again, false));
         self.all.insert(real.clone(), place(source, true));
         self.private = Some(real);
+        Ok(())
+    }
+
+    /// One that has to be this very directory, under its own name: an earlier process may have put another there, or a
+    /// link that leads to another.
+    fn add_pinned(&mut self, path: &CStr, access: Access, index: usize, node: (u64, u64)) -> Result<(), Errno> {
+        let Found { source, real, links } = look_up(path, &[])?;
+        let found = rustix::fs::fstat(&source)?;
+        if !links.is_empty() || (found.st_dev, found.st_ino) != node {
+            return Err(Errno::STALE);
+        }
+        let directory = is_directory(&source)?;
+        self.all.insert(real, Place { source, directory, access, same: true, from: (Step::Grant, index) });
         Ok(())
     }
 

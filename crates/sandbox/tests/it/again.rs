@@ -1,7 +1,7 @@
 //! One process after the other: what an earlier one did to names must not give a later one more.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -37,6 +37,40 @@ fn outside(place: &Place) -> std::path::PathBuf {
     fs::create_dir_all(&outside).unwrap();
     fs::write(outside.join("secret"), "secret\n").unwrap();
     outside
+}
+
+#[tokio::test]
+async fn a_pinned_grant_is_that_directory_or_nothing_starts() {
+    for class in classes() {
+        let place = Place::new();
+        let outside = outside(&place);
+        let (root, aside) = (place.work.join("root"), place.work.join("aside"));
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("own"), "own\n").unwrap();
+        let node = fs::metadata(&root).map(|metadata| (metadata.dev(), metadata.ino())).unwrap();
+        let pinned = || {
+            let mut confinement = place.confinement(class, "cat own secret 2>/dev/null; true");
+            confinement.cwd = root.clone();
+            confinement.grants = vec![Grant::new(&root, Access::Write)];
+            confinement.pinned = Some((root.clone(), node));
+            confinement
+        };
+        assert_eq!(output(&pinned()).await.stdout, "own\n", "{class}");
+        fs::rename(&root, &aside).unwrap();
+        // A link to another, a link to itself, and another under its name.
+        let others: [&dyn Fn(); 3] =
+            [&|| symlink(&outside, &root).unwrap(), &|| symlink(&aside, &root).unwrap(), &|| {
+                fs::create_dir(&root).unwrap()
+            }];
+        for put in others {
+            put();
+            let refused = sandbox::spawn(&pinned()).await.err();
+            assert!(matches!(refused, Some(SandboxError::Start { step: Step::Grant, .. })), "{class} {refused:?}");
+            let _ = fs::remove_file(&root).or_else(|_| fs::remove_dir(&root));
+        }
+        fs::rename(&aside, &root).unwrap();
+        assert_eq!(output(&pinned()).await.stdout, "own\n", "{class}");
+    }
 }
 
 #[tokio::test]

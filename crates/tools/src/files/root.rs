@@ -59,6 +59,11 @@ impl Root {
         &self.path
     }
 
+    /// Its device and inode.
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        rustix::fs::fstat(&self.descriptor).ok().map(|stat| (stat.st_dev, stat.st_ino))
+    }
+
     /// The path that an agent means, absolute and plain, by its text alone.
     pub(crate) fn absolute(&self, given: &Path) -> PathBuf {
         policy::lexical(&self.path.join(given))

@@ -21,6 +21,8 @@ pub struct Containment {
     pub class: Class,
     /// What processes may use beside the system's programs and `private`.
     pub grants: Vec<Grant>,
+    /// A grant that has to be this very directory, by device and inode: a subagent's, which lies where others write.
+    pub pinned: Option<(PathBuf, (u64, u64))>,
     /// A directory for their temporary files and their home, which is theirs alone.
     pub private: Option<PathBuf>,
     /// The network that they have.
@@ -49,6 +51,7 @@ impl Containment {
         Self {
             class,
             grants: Vec::new(),
+            pinned: None,
             private: None,
             network,
             egress: None,
@@ -71,6 +74,7 @@ impl Containment {
         }
         confinement.class = self.class;
         confinement.grants = self.grants.iter().chain(own).cloned().collect();
+        confinement.pinned.clone_from(&self.pinned);
         confinement.private.clone_from(&self.private);
         confinement.network = self.network;
         if self.egress.is_some() {

@@ -40,7 +40,9 @@ pub async fn start_subagent(
         return Err(ProcessError::NotCleared.to_string());
     }
     // The very program that runs, also when its file was replaced since.
-    let mut confinement = Confinement::new("/proc/self/exe", cleared.path());
+    // From where this one works: what its environment says in relative paths means the same.
+    let here = std::env::current_dir().map_err(|error| format!("the working directory cannot be told: {error}"))?;
+    let mut confinement = Confinement::new("/proc/self/exe", here);
     confinement.argv = std::iter::once("mur").chain(args.iter().copied()).map(OsString::from).collect();
     let left_out = |name: &OsString| left_out.iter().any(|other| name == other.as_str());
     confinement.env = std::env::vars_os().filter(|(name, _)| !left_out(name)).collect();

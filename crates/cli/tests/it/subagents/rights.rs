@@ -324,3 +324,37 @@ fn a_subagent_is_answered_by_the_choice_that_is_named_and_by_no_other() {
     assert_eq!((first.requests().len(), second.requests().len()), (4, 3));
     assert_eq!((first.violations(), second.violations()), (Vec::new(), Vec::new()));
 }
+
+#[test]
+fn a_directory_that_another_subagent_swaps_for_a_link_is_not_worked_in_any_more() {
+    let stage = stage(BOUND);
+    files(&stage);
+    stage.mur.home.write("out/secret.txt", "TOPSECRET");
+    let (here, go) = (stage.fifo("area/sub/here"), stage.fifo("area/sub/go"));
+    drop((here, go));
+    let out = stage.path("out");
+    let swap = format!("read line < sub/here; mv sub moved && ln -s {out} sub && echo go > moved/go");
+    let swapper = [shell(&swap), finish("swapped")];
+    let victim = [
+        shell("echo here > here; read line < go"),
+        shell("cat secret.txt; touch pwned"),
+        read("secret.txt"),
+        finish("tried"),
+    ];
+    let spawns = json!([
+        super::play::spawn(&stage.path("work/area"), "swapper", &swapper),
+        super::play::spawn(&stage.path("work/area/sub"), "victim", &victim),
+    ]);
+    let ran = run(&stage, &[spawns]);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let traces = traces(&stage);
+    let victim = &traces[&(1, "victim".to_owned())];
+    if victim[0]["effective_grants"]["achieved_containment"] == "advisory" {
+        return;
+    }
+    assert_eq!(outcomes(&traces[&(1, "swapper".to_owned())]), ["ok"]);
+    let met = outcomes(victim);
+    assert!(met[0] == "ok" && met[1] != "ok", "{met:?}");
+    assert!(!serde_json::to_string(victim).unwrap().contains("TOPSECRET"));
+    assert!(!std::path::Path::new(&out).join("pwned").exists());
+}
