@@ -327,7 +327,8 @@ fn a_subagent_is_answered_by_the_choice_that_is_named_and_by_no_other() {
 
 #[test]
 fn a_directory_that_another_subagent_swaps_for_a_link_is_not_worked_in_any_more() {
-    let stage = stage(BOUND);
+    // Without a path that is kept from changes: what leads to one cannot be moved.
+    let stage = stage(&BOUND.replace("scope: area, read_only: [area/sub/fixed]", "scope: area"));
     files(&stage);
     stage.mur.home.write("out/secret.txt", "TOPSECRET");
     let (here, go) = (stage.fifo("area/sub/here"), stage.fifo("area/sub/go"));
