@@ -190,9 +190,7 @@ fn write_calls(writer: &mut TraceWriter, full: bool, task_id: &TaskId) {
         }
         .into(),
     ];
-    for event in events {
-        writer.append(None, event).unwrap();
-    }
+    events.into_iter().for_each(|event| drop(writer.append(None, event).unwrap()));
     write_subagent(writer, full, task_id);
 }
 
