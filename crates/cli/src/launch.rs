@@ -13,8 +13,8 @@ use manifest::{BuiltinDriver, BuiltinTool, Capture, Loaded, Manifest, TaskAccept
 use policy::{Boundaries, Joined, Policy, Rules, Tool};
 use record::{Home, TraceKey};
 use runtime::{
-    Acceptance, AfterTask, ChildSpec, Compaction, ContextDocument, ControlDeclared, Delegation, Guidance, Lifecycle,
-    Limits, Observer, ParentLink, Registry, Setup, SkillEntry, system_prompt,
+    Acceptance, AfterTask, Compaction, ContextDocument, ControlDeclared, Delegation, Guidance, Lifecycle, Limits,
+    Observer, ParentLink, Registry, Setup, SkillEntry, system_prompt,
 };
 use secrets::Redactor;
 use store::StoreConfig;
@@ -156,7 +156,8 @@ impl Launch {
 
     /// The same for a subagent: what its parent had declared at its own launch, in the directory and within the bounds
     /// that it was given. It asks its parent for answers and for what holds, and has no address and no controller.
-    pub(crate) fn of_subagent(spec: &ChildSpec, parent: ParentLink, redactor: Redactor) -> Result<Self, Failure> {
+    pub(crate) fn of_subagent(parent: ParentLink, redactor: Redactor) -> Result<Self, Failure> {
+        let spec = parent.spec();
         let inherited = Inherited::read(&spec.inherited)?;
         let loaded = inherited.manifest()?;
         let home = Home::from_env().map_err(|error| record_failure(&error))?;
@@ -191,9 +192,10 @@ impl Launch {
             warnings: Vec::new(),
         };
         let mods = connect::mods(&loaded)?;
-        let export = Export::start(&loaded.manifest, &spec.session, &redactor)?;
+        let session = spec.session.clone();
+        let export = Export::start(&loaded.manifest, &session, &redactor)?;
         Ok(Self {
-            session: spec.session.clone(),
+            session,
             own: inherited.own,
             earlier: None,
             context: None,

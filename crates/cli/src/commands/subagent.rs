@@ -22,9 +22,8 @@ async fn serve() -> Result<(), Failure> {
     let redactor = Redactor::new();
     let (stdin, stdout) = pipes()?;
     let opened = ParentLink::open(stdin, stdout, &redactor).await;
-    let (spec, parent) =
-        opened.map_err(|gone| Failure::unusable(gone.to_string()).code("E-RUN-001").hint(gone.hint()))?;
-    let launch = Launch::of_subagent(&spec, parent.clone(), redactor)?;
+    let parent = opened.map_err(|gone| Failure::unusable(gone.to_string()).code("E-RUN-001").hint(gone.hint()))?;
+    let launch = Launch::of_subagent(parent.clone(), redactor)?;
     let scope = launch.scope().await;
     let (setup, Surroundings { export, belongings, hub }) = launch.into_setup(parent.observer(), scope);
     let session = Session::start(setup).map_err(|error| launch::record_failure(&error))?;

@@ -95,7 +95,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Of a session at its start. `choices` are those that its manifest declares; a child has its parent's instead.
+    /// Of a session at its start. A child's calls may name the choices of its parent.
     pub(crate) fn new(
         delegation: Delegation,
         (session, agent): (&SessionId, &str),

@@ -87,7 +87,7 @@ impl ParentLink {
         from: impl AsyncRead + Send + Unpin + 'static,
         to: impl AsyncWrite + Send + Unpin + 'static,
         redactor: &Redactor,
-    ) -> Result<(ChildSpec, Self), ParentGone> {
+    ) -> Result<Self, ParentGone> {
         let mut reader = Reader::new(from);
         let mut spec: ChildSpec = reader.next().await.ok_or(ParentGone)?;
         learn(std::mem::take(&mut spec.secrets), redactor);
@@ -108,8 +108,7 @@ impl ParentLink {
             }
             listener.gone();
         });
-        let link = Self { shared, spec: Arc::new(spec.clone()), tale: Arc::default() };
-        Ok((spec, link))
+        Ok(Self { shared, spec: Arc::new(spec), tale: Arc::default() })
     }
 
     /// What the sessions above forbid, asked for at each review.
@@ -128,32 +127,26 @@ impl ParentLink {
     /// The model that answers: whatever the session above is answered by, unless the call named one.
     #[must_use]
     pub fn choice(&self) -> DriverChoice {
-        let spec = &self.spec.model;
+        self.choice_of(&self.spec.model)
+    }
+
+    /// The choices by which its own subagents may be answered.
+    pub(crate) fn named(&self) -> Vec<DriverChoice> {
+        self.spec.choices.iter().map(|spec| self.choice_of(spec)).collect()
+    }
+
+    fn choice_of(&self, spec: &ModelSpec) -> DriverChoice {
         DriverChoice {
             name: spec.choice.clone(),
-            driver: Arc::new(self.driver(spec, spec.fixed)),
+            driver: Arc::new(RemoteDriver::new(Arc::clone(&self.shared), spec)),
             context_window: spec.context_window,
             credential: ChoiceCredential::Resolved("keyless"),
         }
     }
 
-    /// The choices by which its own subagents may be answered.
-    pub(crate) fn named(&self) -> Vec<DriverChoice> {
-        let choice = |spec: &ModelSpec| DriverChoice {
-            name: spec.choice.clone(),
-            driver: Arc::new(self.driver(spec, true)),
-            context_window: spec.context_window,
-            credential: ChoiceCredential::Resolved("keyless"),
-        };
-        self.spec.choices.iter().map(choice).collect()
-    }
-
-    fn driver(&self, spec: &ModelSpec, fixed: bool) -> RemoteDriver {
-        RemoteDriver::new(Arc::clone(&self.shared), spec, fixed)
-    }
-
     /// What the session is to do, as it was told.
-    pub(crate) fn spec(&self) -> &ChildSpec {
+    #[must_use]
+    pub fn spec(&self) -> &ChildSpec {
         &self.spec
     }
 

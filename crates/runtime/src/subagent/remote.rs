@@ -25,8 +25,8 @@ pub(super) struct RemoteDriver {
 }
 
 impl RemoteDriver {
-    pub(super) fn new(link: Arc<Shared>, spec: &ModelSpec, fixed: bool) -> Self {
-        let choice = fixed.then(|| spec.choice.clone());
+    pub(super) fn new(link: Arc<Shared>, spec: &ModelSpec) -> Self {
+        let choice = spec.fixed.then(|| spec.choice.clone());
         Self { link, name: spec.driver.clone(), model: spec.model.clone(), choice }
     }
 }

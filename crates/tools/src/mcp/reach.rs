@@ -161,61 +161,61 @@ mod tests {
     fn code_from_where_the_agent_writes_is_found_and_data_is_let_be() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
-        for name in ["work/sub", "srv", "other"] {
+        for name in ["area/sub", "srv", "other"] {
             std::fs::create_dir_all(base.join(name)).unwrap();
         }
-        std::fs::write(base.join("work/x.py"), "").unwrap();
+        std::fs::write(base.join("area/x.py"), "").unwrap();
         std::fs::write(base.join("srv/x.py"), "").unwrap();
-        symlink(base.join("work/x.py"), base.join("srv/into")).unwrap();
-        symlink(base.join("srv/x.py"), base.join("work/out")).unwrap();
-        symlink(base.join("work/sub"), base.join("srv/dir")).unwrap();
-        let writable = Writable(vec![base.join("work")]);
-        let (work, srv) = (base.join("work").display().to_string(), base.join("srv").display().to_string());
-        let root_relative = format!("../../../..{work}/x.py");
+        symlink(base.join("area/x.py"), base.join("srv/into")).unwrap();
+        symlink(base.join("srv/x.py"), base.join("area/out")).unwrap();
+        symlink(base.join("area/sub"), base.join("srv/dir")).unwrap();
+        let writable = Writable(vec![base.join("area")]);
+        let (area, srv) = (base.join("area").display().to_string(), base.join("srv").display().to_string());
+        let root_relative = format!("../../../..{area}/x.py");
         let cases = [
-            ("/usr/bin/tool", vec![format!("{work}/x.py")], true),
+            ("/usr/bin/tool", vec![format!("{area}/x.py")], true),
             ("/usr/bin/tool", vec![format!("{srv}/x.py")], false),
             // A link there is the agent's to turn, wherever it leads now; so is what a link leads to.
-            ("/usr/bin/tool", vec![format!("{work}/out")], true),
+            ("/usr/bin/tool", vec![format!("{area}/out")], true),
             ("/usr/bin/tool", vec![format!("{srv}/into")], true),
             ("/usr/bin/tool", vec![format!("{srv}/dir/x.py")], true),
-            ("/usr/bin/tool", vec![format!("{srv}/../work/x.py")], true),
+            ("/usr/bin/tool", vec![format!("{srv}/../area/x.py")], true),
             // What is not there yet, the agent can make.
-            ("/usr/bin/tool", vec![format!("{work}/new.py")], true),
-            ("/usr/bin/node", vec![format!("--require={work}/x.js"), format!("{srv}/x.py")], true),
-            ("/usr/bin/node", vec![format!("-r{work}/x.js")], true),
-            ("/usr/bin/node", vec!["--import".into(), format!("file://{work}/x.py")], true),
-            ("/usr/bin/tool", vec![format!("--log={work}/x.log")], false),
+            ("/usr/bin/tool", vec![format!("{area}/new.py")], true),
+            ("/usr/bin/node", vec![format!("--require={area}/x.js"), format!("{srv}/x.py")], true),
+            ("/usr/bin/node", vec![format!("-r{area}/x.js")], true),
+            ("/usr/bin/node", vec!["--import".into(), format!("file://{area}/x.py")], true),
+            ("/usr/bin/tool", vec![format!("--log={area}/x.log")], false),
             ("/usr/bin/tool", vec![root_relative], true),
-            ("/usr/bin/tool", vec!["x.py".into(), "./x.py".into(), "https://host/work/x.py".into()], false),
-            ("/usr/bin/tool", vec![work.clone(), format!("--root={work}/sub")], false),
-            ("/usr/bin/python3.12", vec![work.clone()], true),
-            ("/usr/bin/env", vec!["python3".into(), "-u".into(), work.clone()], true),
-            ("/usr/bin/node", vec!["--enable-source-maps".into(), format!("{srv}/x.py"), work.clone()], false),
+            ("/usr/bin/tool", vec!["x.py".into(), "./x.py".into(), "https://host/area/x.py".into()], false),
+            ("/usr/bin/tool", vec![area.clone(), format!("--root={area}/sub")], false),
+            ("/usr/bin/python3.12", vec![area.clone()], true),
+            ("/usr/bin/env", vec!["python3".into(), "-u".into(), area.clone()], true),
+            ("/usr/bin/node", vec!["--enable-source-maps".into(), format!("{srv}/x.py"), area.clone()], false),
         ];
         for (program, args, expected) in cases {
             assert_eq!(writable.command(Path::new(program), "c", &args).is_some(), expected, "{program} {args:?}");
         }
-        assert_eq!(writable.command(&base.join("work/tool"), "tool", &[]), Some("tool"));
+        assert_eq!(writable.command(&base.join("area/tool"), "tool", &[]), Some("tool"));
     }
 
     #[test]
     fn a_variable_by_which_code_is_found_there_is_told() {
-        let writable = Writable(vec![PathBuf::from("/work")]);
+        let writable = Writable(vec![PathBuf::from("/area")]);
         let found = |name: &str, value: &str| writable.variable([(name, OsStr::new(value))].into_iter()).is_some();
         for (name, value) in [
-            ("PYTHONPATH", "/srv/lib:/work/lib"),
-            ("NODE_OPTIONS", "--max-old-space-size=64 --require /work/x.js"),
-            ("LD_PRELOAD", "/work"),
-            ("PATH", "/usr/bin:/work/bin"),
+            ("PYTHONPATH", "/srv/lib:/area/lib"),
+            ("NODE_OPTIONS", "--max-old-space-size=64 --require /area/x.js"),
+            ("LD_PRELOAD", "/area"),
+            ("PATH", "/usr/bin:/area/bin"),
         ] {
             assert!(found(name, value), "{name}={value}");
         }
         for (name, value) in [
             ("PYTHONPATH", "/srv/lib:lib:."),
-            ("ROOT", "/work"),
+            ("ROOT", "/area"),
             ("NODE_OPTIONS", "--inspect"),
-            ("MEMORY_FILE_PATH", "/work/memory.json"),
+            ("MEMORY_FILE_PATH", "/area/memory.json"),
         ] {
             assert!(!found(name, value), "{name}={value}");
         }

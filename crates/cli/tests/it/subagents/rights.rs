@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use testkit::ModelServer;
 
 use super::play::{COST, call, finish, nested, read, run, shell, stage, start, told, traces, whole, write};
-use crate::support::{KEY, Stage, first_line, of_type};
+use crate::binary::Ran;
+use crate::run_secrets::clean_of;
+use crate::support::{KEY, Stage, each_file, first_line, of_type};
 
 const DEPTHS: std::ops::RangeInclusive<usize> = 1..=3;
 
@@ -40,18 +42,26 @@ fn at_each_depth(more: &str, prepare: impl Fn(&Stage), probes: impl Fn(&Stage) -
     for depth in 0..=3 {
         let stage = stage(more);
         prepare(&stage);
-        let mut script = probes(&stage);
-        if depth > 0 {
-            script.push(finish("tried"));
-            script = nested(depth, &stage.path("work/area/sub"), &script);
-        }
-        let ran = run(&stage, &script);
-        assert_eq!(ran.status, Some(0), "{ran:?}");
+        let probes = probes(&stage);
+        met.push(outcomes(&played_at(&stage, depth, probes).1));
         whole(&stage);
-        let label = if depth == 0 { String::new() } else { format!("level{depth}") };
-        met.push(outcomes(&traces(&stage)[&(depth as u64, label)]));
     }
     met
+}
+
+/// Plays a script so many levels below the top; gives the trace of the top, and that of whoever played it.
+fn played_at(stage: &Stage, depth: usize, mut script: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+    let mut label = String::new();
+    if depth > 0 {
+        script.push(finish("tried"));
+        script = nested(depth, &stage.path("work/area/sub"), &script);
+        label = format!("level{depth}");
+    }
+    let ran = run(stage, &script);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let traces = traces(stage);
+    let of = |depth: usize, label: String| traces[&(depth as u64, label)].clone();
+    (of(0, String::new()), of(depth, label))
 }
 
 fn files(stage: &Stage) {
@@ -181,7 +191,7 @@ fn processes_of_subagents_are_held_as_their_parents_are() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let probes = |_: &Stage| {
+    let probes = || {
         vec![
             shell("touch made && cat open.txt 2>/dev/null || cat sub/open.txt"),
             shell("touch fixed/new || touch sub/fixed/new"),
@@ -191,23 +201,14 @@ fn processes_of_subagents_are_held_as_their_parents_are() {
     for depth in 0..=3_usize {
         let stage = stage(BOUND);
         files(&stage);
-        let mut script = probes(&stage);
-        if depth > 0 {
-            script.push(finish("tried"));
-            script = nested(depth, &stage.path("work/area/sub"), &script);
-        }
-        let ran = run(&stage, &script);
-        assert_eq!(ran.status, Some(0), "{ran:?}");
-        let traces = traces(&stage);
-        let label = if depth == 0 { String::new() } else { format!("level{depth}") };
-        let (top, trace) = (&traces[&(0, String::new())], &traces[&(depth as u64, label)]);
+        let (top, trace) = played_at(&stage, depth, probes());
         let class = |trace: &[Value]| trace[0]["effective_grants"]["achieved_containment"].as_str().unwrap().to_owned();
-        assert_eq!(class(trace), class(top), "depth {depth}");
-        let shells = of_type(trace, "shell");
-        assert!(shells.iter().all(|line| line["containment"] == class(top).as_str()), "{shells:?}");
+        assert_eq!(class(&trace), class(&top), "depth {depth}");
+        let shells = of_type(&trace, "shell");
+        assert!(shells.iter().all(|line| line["containment"] == class(&top).as_str()), "{shells:?}");
         let codes: Vec<i64> = shells.iter().map(|line| line["exit_code"].as_i64().unwrap()).collect();
-        assert_eq!(codes[0], 0, "depth {depth}: {ran:?}");
-        if class(top) != "advisory" {
+        assert_eq!(codes[0], 0, "depth {depth}: {shells:?}");
+        if class(&top) != "advisory" {
             assert!(codes[1] != 0 && codes[2] != 0, "depth {depth}: {codes:?}");
             assert!(listener.accept().is_err(), "nobody connected");
         }
@@ -279,21 +280,21 @@ fn rules_that_cannot_be_read_stop_a_running_grandchild() {
     let script = [read("open.txt"), shell("echo here > here; read line < go"), read("open.txt"), finish("tried")];
     let running = start(&stage, &nested(2, &stage.path("work/area/sub"), &script));
     first_line(&here);
-    let damaged = damage(&stage);
+    damage(&stage);
     std::fs::write(&go, "go\n").unwrap();
     let ran = running.end();
-    assert!(damaged && ran.status == Some(0), "{ran:?}");
+    assert_eq!(ran.status, Some(0), "{ran:?}");
     let met = outcomes(&traces(&stage)[&(2, "level2".to_owned())]);
     assert_eq!(met, ["ok", "ok", "boundaries_unreadable"]);
 }
 
 /// Puts something in the place of the store that is none.
-fn damage(stage: &Stage) -> bool {
+fn damage(stage: &Stage) {
     let path = stage.mur.home.home().join("settings.db");
     for side in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(path.with_file_name(format!("settings.db{side}")));
     }
-    std::fs::write(&path, "this is no database at all, but long enough to be looked at as if it were one").is_ok()
+    std::fs::write(&path, "this is no database at all, but long enough to be looked at as if it were one").unwrap();
 }
 
 #[test]
@@ -318,7 +319,7 @@ fn a_subagent_is_answered_by_the_choice_that_is_named_and_by_no_other() {
     // The second's own subagent follows it.
     let script = [ask(Some("other"), &[ask(None, &[finish("deep")]), finish("other")]), ask(None, &[finish("same")])];
     let mut command = stage.command(&["--task", &told(&script)]);
-    let ran = crate::binary::Ran::of(command.env("OTHER_KEY", "other-key-0123456789"));
+    let ran = Ran::of(command.env("OTHER_KEY", "other-key-0123456789"));
     assert_eq!(ran.status, Some(0), "{ran:?}");
     // Top: 3 calls, the last child 1; the named child 2, and its child 1.
     assert_eq!((first.requests().len(), second.requests().len()), (4, 3));
@@ -358,4 +359,45 @@ fn a_directory_that_another_subagent_swaps_for_a_link_is_not_worked_in_any_more(
     assert!(met[0] == "ok" && met[1] != "ok", "{met:?}");
     assert!(!serde_json::to_string(victim).unwrap().contains("TOPSECRET"));
     assert!(!std::path::Path::new(&out).join("pwned").exists());
+}
+
+#[test]
+fn a_subagent_commits_nothing_whatever_the_task_above_is_for() {
+    let more = BOUND.replace("shell_exec, ", "shell_exec, git_commit, ");
+    let stage = stage(&format!("{more}verify: [\"true\"]\n"));
+    files(&stage);
+    let commit = call("git_commit", json!({"message": "no"}));
+    let script = nested(1, &stage.path("work/area/sub"), &[shell("true"), commit, finish("tried")]);
+    let ran = Ran::of(&mut stage.command(&["--task", &told(&script), "--action", "commit"]));
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert_eq!(outcomes(&traces(&stage)[&(1, "level1".to_owned())]), ["ok", "action"]);
+}
+
+#[test]
+fn what_the_session_above_keeps_secret_is_hidden_at_every_depth() {
+    for depth in DEPTHS {
+        let stage = stage(BOUND);
+        files(&stage);
+        stage.mur.home.write("work/area/sub/open.txt", format!("the key is {KEY}"));
+        let (_, trace) = played_at(&stage, depth, vec![read("open.txt"), shell("cat open.txt")]);
+        let results = of_type(&trace, "tool_call");
+        let shown = results.iter().filter(|line| line["output"].as_str().unwrap().contains("the key is [redacted]"));
+        assert_eq!(shown.count(), 2, "depth {depth}: {results:?}");
+        each_file(&stage.mur.home.home(), &mut |path, bytes| clean_of(KEY, &path.display().to_string(), bytes));
+        stage.server.requests().iter().for_each(|request| clean_of(KEY, "a request's body", &request.raw));
+    }
+}
+
+#[test]
+fn a_home_that_is_named_by_a_relative_path_is_the_same_for_a_subagent() {
+    let stage = stage(BOUND);
+    files(&stage);
+    let script = nested(1, &stage.path("work/area/sub"), &[read("open.txt"), finish("read")]);
+    let mut command = stage.command(&["--task", &told(&script)]);
+    let home = stage.mur.home.home();
+    command.current_dir(stage.mur.home.root()).env("MURMUR_HOME", home.strip_prefix(stage.mur.home.root()).unwrap());
+    let ran = Ran::of(&mut command);
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    // Its records lie beside those of the session above.
+    assert_eq!(traces(&stage).keys().map(|(depth, _)| *depth).collect::<Vec<_>>(), [0, 1]);
 }
